@@ -1,0 +1,1 @@
+"""Shared kernels of the book: each is written once here, explained in a chapter, proved by a test."""

@@ -1,0 +1,1 @@
+"""The CJK face that figures use."""
