@@ -1,0 +1,134 @@
+"""Attention masks: boolean, `True` = may attend, broadcastable to (batch, heads, query, key)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def causal_mask(queries: int, keys: int | None = None, *, device: torch.device | str | None = None) -> Tensor:
+    """Let query t attend to the keys up to and including its own position.
+
+    The mask is aligned bottom-right: the last query sees every key, so with a cache of `keys − queries`
+    earlier tokens it needs no offset. With more queries than keys the first rows see nothing.
+
+        mask[t, s] = s ≤ t + (keys − queries)
+
+    Args:
+        queries: number of queries.
+        keys: number of keys; `queries` when left out.
+        device: where the mask is made.
+
+    Returns:
+        Boolean (queries, keys), `True` = may attend.
+
+    Raises:
+        ValueError: a number is negative.
+
+    Source: Vaswani et al. 2017, §3.2.3 (decoder self-attention); the alignment is FlashAttention 2.1's.
+
+    >>> causal_mask(2, 4).int()
+    tensor([[1, 1, 1, 0],
+            [1, 1, 1, 1]], dtype=torch.int32)
+
+    `F.scaled_dot_product_attention` reads a boolean mask the same way; its `is_causal` is aligned top-left.
+    `nn.MultiheadAttention` means the opposite (`True` = ignore), so hand it the negation:
+
+    >>> ours = causal_mask(3)
+    >>> x = torch.ones(1, 3, 4)
+    >>> _, weights = torch.nn.MultiheadAttention(4, 1, batch_first=True)(x, x, x, attn_mask=~ours)
+    >>> bool((weights[0][~ours] == 0).all())
+    True
+    """
+    keys = queries if keys is None else keys
+    _check_count("queries", queries)
+    _check_count("keys", keys)
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+
+
+def padding_mask(lengths: Tensor | Sequence[int], size: int) -> Tensor:
+    """Hide the padding behind sequences of different lengths.
+
+        mask[b, 0, 0, s] = s < lengths[b]
+
+    Args:
+        lengths: (batch,) integers, tokens in each sequence, from 0 to `size`.
+        size: padded length, in tokens.
+
+    Returns:
+        Boolean (batch, 1, 1, size), `True` = may attend; drop the heads axis with `[:, 0]` for scores of
+        shape (batch, query, key). `nn.MultiheadAttention` wants `key_padding_mask=~mask[:, 0, 0]`.
+
+    Raises:
+        ValueError: lengths are not a vector of integers, or one lies outside 0 … `size`.
+
+    >>> padding_mask([3, 0], 4).int()
+    tensor([[[[1, 1, 1, 0]]],
+    <BLANKLINE>
+    <BLANKLINE>
+            [[[0, 0, 0, 0]]]], dtype=torch.int32)
+    """
+    _check_count("size", size)
+    lengths = torch.as_tensor(lengths)
+    if lengths.ndim != 1 or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise ValueError(f"lengths must be (batch,) integers, got {tuple(lengths.shape)} {lengths.dtype}")
+    if ((lengths < 0) | (lengths > size)).any():
+        raise ValueError(f"lengths must lie in 0 … size = {size}, got {lengths.tolist()}")
+    return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None, :]
+
+
+def block_causal_mask(block_sizes: Sequence[int], *, device: torch.device | str | None = None) -> Tensor:
+    """Let the tokens of a block attend to their own block in full and to all blocks before it.
+
+    Args:
+        block_sizes: tokens in each block, in order; 0 is an empty block.
+        device: where the mask is made.
+
+    Returns:
+        Boolean (tokens, tokens) with tokens = sum of `block_sizes`, `True` = may attend.
+
+    Raises:
+        ValueError: there is no block, or a size is negative.
+
+    Source: Black et al. 2024 (π0), appendix B: images and prompt, then state, then actions.
+
+    >>> block_causal_mask([2, 1]).int()
+    tensor([[1, 1, 0],
+            [1, 1, 0],
+            [1, 1, 1]], dtype=torch.int32)
+    """
+    if len(block_sizes) == 0:
+        raise ValueError("block_sizes must name at least one block, got none")
+    for size in block_sizes:
+        _check_count("block_sizes", size)
+    block = torch.arange(len(block_sizes), device=device)
+    block = block.repeat_interleave(torch.as_tensor(block_sizes, device=device))
+    return block[:, None] >= block[None, :]
+
+
+def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
+    """Raise unless `mask` is boolean and broadcasts to scores of `shape`.
+
+    Raises:
+        ValueError: naming the shape expected and the one that came.
+
+    >>> check_mask(causal_mask(3), (2, 4, 3, 3))
+    >>> check_mask(causal_mask(3), (2, 4, 3, 5))
+    Traceback (most recent call last):
+        ...
+    ValueError: mask of shape (3, 3) does not broadcast to scores of shape (2, 4, 3, 5)
+    """
+    if mask.dtype != torch.bool:
+        raise ValueError(f"mask must be boolean (True = may attend), got {mask.dtype}")
+    fits = mask.ndim <= len(shape) and all(
+        m in (1, s) for m, s in zip(reversed(mask.shape), reversed(shape), strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(shape)}"
+        )
+
+
+def _check_count(name: str, count: int) -> None:
+    if count < 0:
+        raise ValueError(f"{name} must not be negative, got {count}")
