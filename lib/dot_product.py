@@ -4,7 +4,6 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from lib.inputs import check_inputs
 from lib.masks import check_mask
@@ -89,7 +88,7 @@ def fused_attention(
     """
     _, key, value = check_inputs(query, key, value, mask)
     if mask is None:
-        return scaled_dot_product_attention(query, key, value, scale=scale)
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale)
     empty = ~mask.any(-1, keepdim=True)
-    output = scaled_dot_product_attention(query, key, value, mask | empty, scale=scale)
+    output = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask | empty, scale=scale)
     return output.masked_fill(empty, 0.0)
