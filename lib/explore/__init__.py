@@ -1,0 +1,6 @@
+"""Explorers: arrays with named slider axes, computed by a kernel in Python and drawn in the browser."""
+
+from lib.explore.explorer import Explorer
+from lib.explore.panels import Panel, bars, heatmap, image, lines, readout
+
+__all__ = ["Explorer", "Panel", "bars", "heatmap", "image", "lines", "readout"]

@@ -1,0 +1,476 @@
+// Draws arrays with named slider axes. One ES module, no import, and no mathematics of the subject: Python's kernels computed
+// the numbers; here they are indexed and drawn. anywidget runs it in Jupyter, a small host on the published page.
+
+const WORDS = {
+  en: { table: "Numbers", reset: "Reset", play: "Play", pause: "Pause", hint: "arrow keys step · hover or tap reads a value",
+    row: "row", column: "column", from: "from", to: "to", rest: "Arrow keys read single values.", stop: ", ", colon: ": " },
+  zh: { table: "数值表", reset: "复位", play: "播放", pause: "暂停", hint: "方向键微调 · 悬停或点按读数",
+    row: "行", column: "列", from: "从", to: "到", rest: "方向键逐个读数。", stop: "，", colon: "：" },
+};
+
+// ---- numbers: pure functions, tested with `node --test` ------------------------------------------------------------------
+
+/** The number that an IEEE half-precision pattern stands for (finite: Python ships no other). */
+export function halfToNumber(bits) {
+  const exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  const size = exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24;
+  return bits & 0x8000 ? -size : size;
+}
+
+/** Decode one array of the model: {shape, dtype, scale, buffer} or {shape, texts} -> {shape, values}. */
+export function decode({ shape, dtype, scale, buffer, texts }, buffers) {
+  if (texts) return { shape, values: texts };
+  const { buffer: memory, byteOffset, byteLength } = buffers[buffer];
+  const view = new DataView(memory, byteOffset, byteLength);
+  const read = {
+    uint8: (i) => scale * view.getUint8(i),
+    float16: (i) => halfToNumber(view.getUint16(2 * i, true)),
+    float32: (i) => view.getFloat32(4 * i, true),
+  }[dtype];
+  const values = new Float32Array(product(shape));
+  for (let i = 0; i < values.length; i++) values[i] = read(i);
+  return { shape, values };
+}
+
+const product = (numbers) => numbers.reduce((total, n) => total * n, 1);
+
+/** The part of an array at the sliders' positions; an axis of length 1 serves every position. */
+export function at({ shape, values }, positions) {
+  const size = product(shape.slice(positions.length));
+  const index = positions.reduce((start, position, axis) => start * shape[axis] + (shape[axis] === 1 ? 0 : position), 0);
+  return values.slice(index * size, (index + 1) * size);
+}
+
+/** Write a number as Python's format(value, spec) would: "d", ".2f", ".3g", ".1e", ".1%", each with "," for thousands. */
+export function formatNumber(value, spec) {
+  if (typeof value === "string") return value;
+  const [, comma, digits = "", kind = "g"] = /^(,?)(?:\.(\d+))?([a-z%]?)$/.exec(spec);
+  const places = digits === "" ? undefined : Number(digits);
+  let text;
+  if (kind === "d") text = value.toFixed(0);
+  else if (kind === "f") text = value.toFixed(places);
+  else if (kind === "%") text = `${(100 * value).toFixed(places)}%`;
+  else if (kind === "e") text = value.toExponential(places);
+  else text = general(value, places || 6);
+  text = /^-[0.]+%?$/.test(text) ? text.slice(1) : text;
+  return comma ? text.replace(/^-?\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ",")) : text;
+}
+
+function general(value, digits) {
+  if (value === 0) return "0";
+  const [mantissa, exponent] = value.toExponential(digits - 1).split("e").map(Number);
+  return exponent < -4 || exponent >= digits ? `${mantissa}e${exponent}` : String(Number(value.toPrecision(digits)));
+}
+
+/** Position on a linear or logarithmic axis, 0 at the low limit and 1 at the high one. */
+export function fraction(value, { limits: [low, high], log }) {
+  return log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+}
+
+/** Index of the entry nearest to a value. */
+export function nearest(entries, value) {
+  let best = 0;
+  for (let i = 1; i < entries.length; i++) if (Math.abs(entries[i] - value) < Math.abs(entries[best] - value)) best = i;
+  return best;
+}
+
+/** Which of `count` labels to write so that at most `room` stand on the axis: every 1st, 2nd, 5th, 10th, … */
+export function thin(count, room) {
+  for (let scale = 1; ; scale *= 10) {
+    const step = [scale, 2 * scale, 5 * scale].find((n) => Math.ceil(count / n) <= room);
+    if (step) return Array.from({ length: Math.ceil(count / step) }, (_, i) => i * step);
+  }
+}
+
+/** Where a value stands on a colour scale: -1…1, negative towards the second hue. */
+export function shade(value, [low, high], scale) {
+  const size = Math.max(Math.abs(low), Math.abs(high)) || 1;
+  const share = low >= 0 ? Math.min(Math.max((value - low) / (high - low || 1), 0), 1) : Math.min(Math.max(value / size, -1), 1);
+  return scale === "sqrt" ? Math.sign(share) * Math.sqrt(Math.abs(share)) : share;
+}
+
+/** Smallest and largest of an array. */
+export function extent(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) { if (value < low) low = value; if (value > high) high = value; }
+  return [low, high];
+}
+
+// ---- elements ------------------------------------------------------------------------------------------------------------
+
+function element(name, attributes = {}, ...children) {
+  const node = name.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", name.slice(4)) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== undefined && value !== false) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+const WIDTH = 340, HEIGHT = 230;  // of every plot, in its own units; the page scales it
+
+/** Width of a label in plot units: a Chinese character is as wide as two Latin ones. */
+const breadth = (text) => [...text].reduce((width, char) => width + (char.codePointAt(0) > 0x2e80 ? 11 : 6), 0);
+const widest = (labels) => Math.max(0, ...labels.map(breadth));
+
+/** A plot: an svg that fills its box, reads values under pointer, touch and arrow keys, and writes them into an output. */
+function plotBox(figure, box, { cells, read, mark }) {
+  const svg = element("svg:svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" });
+  const plot = element("div", { class: "plot", tabindex: "0", role: "img" }, svg);
+  const value = element("output", { class: "value" });
+  figure.append(plot, value);
+  let cell = null;
+  const show = (next) => {
+    cell = next;
+    mark(cell);
+    value.textContent = cell ? read(cell) : "";
+  };
+  const point = (event) => {
+    const { left, top, width, height } = svg.getBoundingClientRect();
+    const x = ((event.clientX - left) / width * WIDTH - box.left) / box.width;
+    const y = ((event.clientY - top) / height * HEIGHT - box.top) / box.height;
+    const [rows, columns] = cells();
+    if (x < 0 || x >= 1 || y < 0 || y >= 1) return show(null);
+    show([Math.floor(y * rows), columns === 1 ? 0 : Math.floor(x * columns)]);
+  };
+  plot.addEventListener("pointermove", point);
+  plot.addEventListener("pointerdown", point);
+  plot.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && show(null));
+  plot.addEventListener("blur", () => show(null));
+  plot.addEventListener("keydown", (event) => {
+    const [rows, columns] = cells();
+    const [row, column] = cell ?? [0, 0];
+    const next = {
+      ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
+      Home: [row, 0], End: [row, columns - 1],
+    }[event.key];
+    if (event.key === "Escape") show(null);
+    if (!next) return;
+    event.preventDefault();
+    show(cell ? [Math.min(Math.max(next[0], 0), rows - 1), Math.min(Math.max(next[1], 0), columns - 1)] : [0, 0]);
+  });
+  return { svg, plot, again: () => cell && show(cell) };
+}
+
+function text(x, y, words, anchor = "middle") {
+  return element("svg:text", { x, y, "text-anchor": anchor }, words);
+}
+
+/** A canvas of one pixel a cell behind the plot's svg, stretched over the box. */
+function raster(plot, box, rows, columns) {
+  const canvas = element("canvas", { width: columns, height: rows, "aria-hidden": "true" });
+  const percent = (part, whole) => `${100 * part / whole}%`;
+  Object.assign(canvas.style, { left: percent(box.left, WIDTH), top: percent(box.top, HEIGHT),
+    width: percent(box.width, WIDTH), height: percent(box.height, HEIGHT) });
+  plot.prepend(canvas);
+  const context = canvas.getContext("2d");
+  const pixels = context.createImageData(columns, rows);
+  return { data: pixels.data, paint: () => context.putImageData(pixels, 0, 0) };
+}
+
+// ---- the five kinds: each builds its figure once and returns draw(positions) ------------------------------------------------
+
+function heatmap(figure, panel, { arrays, sliderIndex, palette, words }) {
+  const [rows, columns] = arrays.values.shape.slice(-2);
+  const rowLabels = thin(rows, 9), columnLabels = thin(columns, Math.max(2, Math.floor(270 / (widest(panel.columns) + 8))));
+  const left = Math.min(110, 12 + widest(rowLabels.map((i) => panel.rows[i])));
+  const box = { left, top: panel.y_label ? 18 : 6, width: WIDTH - left - 8, height: 0 };
+  box.height = HEIGHT - box.top - (panel.x_label ? 34 : 20);
+  const middle = (index, count, start, size) => start + (index + 0.5) / count * size;
+  const frame = (name) => element("svg:rect", { class: name, visibility: "hidden" });
+  const marked = frame("mark"), cursor = frame("cursor");
+  let values;
+  const place = (rect, row, column, across) => {
+    const width = box.width / columns, height = box.height / rows;
+    for (const [key, number] of Object.entries({ x: box.left + column * width, y: box.top + row * height, width: across * width, height }))
+      rect.setAttribute(key, number);
+    rect.setAttribute("visibility", "visible");
+  };
+  const { svg, plot, again } = plotBox(figure, box, {
+    cells: () => [rows, columns],
+    read: ([row, column]) => `${panel.y_label || words.row} ${panel.rows[row]} · ${panel.x_label || words.column} ${panel.columns[column]}`
+      + `${words.colon}${formatNumber(values[row * columns + column], panel.format)}`,
+    mark: (cell) => cell ? place(cursor, cell[0], cell[1], 1) : cursor.setAttribute("visibility", "hidden"),
+  });
+  svg.append(...rowLabels.map((i) => text(left - 5, middle(i, rows, box.top, box.height) + 4, panel.rows[i], "end")),
+    ...columnLabels.map((i) => text(middle(i, columns, box.left, box.width), box.top + box.height + 14, panel.columns[i])),
+    text(box.left + box.width / 2, HEIGHT - 4, panel.x_label), text(0, 11, panel.y_label, "start"), marked, cursor);
+  figure.querySelector("figcaption").append(legend(panel));
+  const { data, paint } = raster(plot, box, rows, columns);
+  return (positions) => {
+    values = at(arrays.values, positions);
+    const { zero, full, negative } = palette();
+    for (let i = 0; i < values.length; i++) {
+      const share = shade(values[i], panel.limits, panel.scale), end = share < 0 ? negative : full;
+      for (let channel = 0; channel < 3; channel++) data[4 * i + channel] = zero[channel] + Math.abs(share) * (end[channel] - zero[channel]);
+      data[4 * i + 3] = 255;
+    }
+    paint();
+    if (panel.mark_row !== undefined) place(marked, positions[sliderIndex(panel.mark_row)], 0, columns);
+    again();
+  };
+}
+
+function legend({ limits: [low, high] }) {
+  const bar = element("i", { class: low < 0 ? "diverging" : "sequential" });
+  const end = Math.max(Math.abs(low), Math.abs(high));
+  const write = (value) => element("span", {}, formatNumber(value, ".2g"));
+  return element("span", { class: "scale", "aria-hidden": "true" }, write(low < 0 ? -end : low), bar, write(low < 0 ? end : high));
+}
+
+function lines(figure, panel, { arrays, sliderIndex, sliders, words }) {
+  const { x_axis: xAxis, y_axis: yAxis, names } = panel, points = panel.x.length;
+  const left = 12 + widest(yAxis.ticks.map(([, label]) => label));
+  const box = { left, top: yAxis.label ? 20 : 8, width: WIDTH - left - 12, height: 0 };
+  box.height = HEIGHT - box.top - (xAxis.label ? 34 : 20);
+  const px = (value) => box.left + fraction(value, xAxis) * box.width;
+  const py = (value) => box.top + (1 - fraction(value, yAxis)) * box.height;
+  const xs = panel.x.map(px);
+  const line = (name) => element("svg:line", { class: name, y1: box.top, y2: box.top + box.height, visibility: "hidden" });
+  const marked = line("mark"), cursor = line("cursor");
+  const [dotX = [], dotY = []] = panel.dots;
+  const dots = dotX.map((x, i) => element("svg:circle", { class: "dot", cx: px(x), cy: py(dotY[i]), r: 3 }));
+  const paths = names.map((_, i) => element("svg:path", { class: `series series-${i}${panel.dashed[i] ? " dashed" : ""}` }));
+  const hits = names.map((_, i) => element("svg:circle", { class: "hit", r: 4.5, visibility: "hidden" }));
+  let values;
+  const stand = (node, x) => {
+    node.setAttribute("x1", x); node.setAttribute("x2", x); node.setAttribute("visibility", "visible");
+  };
+  const { svg, again } = plotBox(figure, box, {
+    cells: () => [1, 1000],
+    read: ([, column]) => {
+      const index = nearest(xs, box.left + column / 1000 * box.width);
+      const each = names.map((name, i) => `${name} ${formatNumber(values[i * points + index], panel.format)}`.trim());
+      return `${xAxis.label || "x"} ${formatNumber(panel.x[index], ".4g")}${words.colon}${each.join(" · ")}`;
+    },
+    mark: (cell) => cell ? stand(cursor, xs[nearest(xs, box.left + cell[1] / 1000 * box.width)]) : cursor.setAttribute("visibility", "hidden"),
+  });
+  svg.append(
+    ...yAxis.ticks.flatMap(([value, label]) => [
+      element("svg:line", { class: "axis", x1: box.left, x2: box.left + box.width, y1: py(value), y2: py(value) }),
+      text(left - 6, py(value) + 4, label, "end")]),
+    ...xAxis.ticks.map(([value, label]) => text(px(value), box.top + box.height + 14, label)),
+    text(box.left + box.width / 2, HEIGHT - 4, xAxis.label), text(0, 11, yAxis.label, "start"),
+    marked, ...dots, ...paths, ...hits, cursor);
+  if (names.some(Boolean)) figure.querySelector("figcaption").append(element("span", { class: "names", "aria-hidden": "true" }, ...names.map((name, i) =>
+    element("span", { class: `series-${i}${panel.dashed[i] ? " dashed" : ""}` }, element("i"), name))));
+  return (positions) => {
+    values = at(arrays.values, positions);
+    paths.forEach((path, i) => {
+      let d = "";
+      for (let j = 0; j < points; j++) d += `${j ? "L" : "M"}${xs[j].toFixed(1)},${py(values[i * points + j]).toFixed(1)}`;
+      path.setAttribute("d", d);
+    });
+    if (arrays.dot_weights) {
+      const weights = at(arrays.dot_weights, positions), top = extent(weights)[1] || 1;
+      dots.forEach((dot, i) => {
+        dot.style.setProperty("--share", (weights[i] / top).toFixed(3));
+        dot.setAttribute("r", (3 + 3 * weights[i] / top).toFixed(2));
+      });
+    }
+    if (panel.mark_x !== undefined) {
+      const slider = sliderIndex(panel.mark_x), x = sliders[slider].values[positions[slider]];
+      stand(marked, px(x));
+      hits.forEach((hit, i) => {
+        if (panel.dashed[i]) return;
+        hit.setAttribute("cx", px(x)); hit.setAttribute("cy", py(values[i * points + nearest(panel.x, x)])); hit.setAttribute("visibility", "visible");
+      });
+    }
+    again();
+  };
+}
+
+function bars(figure, panel, { arrays }) {
+  const rows = panel.names.map((name) => ({ bar: element("i"), number: element("output"), name }));
+  figure.append(element("div", { class: "bars" }, ...rows.flatMap(({ name, bar, number }) => [element("span", {}, name), element("span", {}, bar), number])));
+  return (positions) => at(arrays.values, positions).forEach((value, i) => {
+    rows[i].bar.style.width = `${Math.min(100, 100 * value / panel.limits[1])}%`;
+    rows[i].number.textContent = formatNumber(value, panel.format);
+    rows[i].number.classList.toggle("cut", value === 0);
+  });
+}
+
+function image(figure, panel, { arrays, words }) {
+  const [height, width] = arrays.values.shape.slice(panel.channels === 3 ? -3 : -2), channels = panel.channels;
+  const scale = Math.min(WIDTH / width, HEIGHT / height);
+  const box = { width: width * scale, height: height * scale, left: (WIDTH - width * scale) / 2, top: (HEIGHT - height * scale) / 2 };
+  const cursor = element("svg:rect", { class: "cursor", width: scale, height: scale, visibility: "hidden" });
+  let values;
+  const { svg, plot, again } = plotBox(figure, box, {
+    cells: () => [height, width],
+    read: ([row, column]) => `${words.row} ${row} · ${words.column} ${column}${words.colon}`
+      + Array.from({ length: channels }, (_, i) => formatNumber(values[(row * width + column) * channels + i], panel.format)).join(" "),
+    mark: (cell) => {
+      cursor.setAttribute("visibility", cell ? "visible" : "hidden");
+      if (cell) { cursor.setAttribute("x", box.left + cell[1] * scale); cursor.setAttribute("y", box.top + cell[0] * scale); }
+    },
+  });
+  svg.append(cursor);
+  const { data, paint } = raster(plot, box, height, width);
+  return (positions) => {
+    values = at(arrays.values, positions);
+    for (let i = 0; i < height * width; i++) {
+      for (let channel = 0; channel < 3; channel++) data[4 * i + channel] = 255 * values[channels * i + (channels === 3 ? channel : 0)];
+      data[4 * i + 3] = 255;
+    }
+    paint();
+    again();
+  };
+}
+
+function readout(figure, panel, { arrays, sliders, sliderIndex }) {
+  const sentence = element("output", { class: "say" });
+  const fields = panel.parts.map((part) => typeof part === "string" ? part : { ...part, node: element("b") });
+  sentence.append(...fields.map((field) => field.node ?? field));
+  figure.append(sentence);
+  return (positions) => {
+    for (const { node, field, format } of fields) {
+      if (!node) continue;
+      if (field in arrays) node.textContent = formatNumber(at(arrays[field], positions)[0], format);
+      else {
+        const slider = sliderIndex(field), { labels, values } = sliders[slider];
+        node.textContent = format ? formatNumber(values[positions[slider]], format) : labels[positions[slider]];
+      }
+    }
+  };
+}
+
+const KINDS = { heatmap, lines, bars, image, readout };
+
+// ---- text alternative and table of numbers -----------------------------------------------------------------------------------
+
+/** What a plot shows at the current positions, in words. */
+function describe(panel, values, words) {
+  const [low, high] = extent(values);
+  const range = `${words.from} ${formatNumber(low, panel.format)} ${words.to} ${formatNumber(high, panel.format)}`;
+  return [panel.label || panel.kind, panel.note, range].filter(Boolean).join(words.stop) + `. ${words.rest}`;
+}
+
+/** The numbers of a panel at the current positions: [headings, rows], or nothing where they are text already. */
+export function tableOf(panel, shape, values) {
+  const write = (value) => formatNumber(value, panel.format);
+  if (panel.kind === "lines") {
+    const points = panel.x.length;
+    return [[panel.x_axis.label || "x", ...panel.names], panel.x.map((x, j) => [formatNumber(x, ".4g"), ...panel.names.map((_, i) => write(values[i * points + j]))])];
+  }
+  if (panel.kind === "bars") return [["", panel.label], panel.names.map((name, i) => [name, write(values[i])])];
+  if (panel.kind === "readout") return null;
+  const [height, width, channels = 1] = panel.channels === 3 ? shape.slice(-3) : shape.slice(-2);
+  const cell = (i, j) => Array.from({ length: channels }, (_, c) => write(values[(i * width + j) * channels + c])).join(" ");
+  const names = panel.columns ?? Array.from({ length: width }, (_, j) => String(j));
+  return [["", ...names], Array.from({ length: height }, (_, i) => [panel.rows?.[i] ?? String(i), ...names.map((_, j) => cell(i, j))])];
+}
+
+function tableElement(panel, [headings, rows]) {
+  const heads = headings.map((heading) => element("th", { scope: "col" }, heading));
+  const body = rows.map(([first, ...rest]) => element("tr", {}, element("th", { scope: "row" }, first), ...rest.map((cell) => element("td", {}, cell))));
+  return element("div", { class: "numbers", tabindex: "0", role: "region", "aria-label": panel.label || panel.kind }, element("table", {},
+    element("caption", {}, panel.label), element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)));
+}
+
+// ---- the widget ----------------------------------------------------------------------------------------------------------------
+
+/** Colours of the theme in force, as [r, g, b]. */
+function paletteOf(root) {
+  const style = getComputedStyle(root);
+  const channels = (name) => [1, 3, 5].map((i) => parseInt(style.getPropertyValue(name).trim().slice(i, i + 2), 16));
+  return { zero: channels("--explorer-zero"), full: channels("--explorer-full"), negative: channels("--explorer-negative") };
+}
+
+/** Call back when the page's theme changes; returns what ends it. */
+function onThemeChange(callback) {
+  const observer = new MutationObserver(callback);
+  const attributeFilter = ["data-theme", "theme", "data-jp-theme-light", "data-vscode-theme-kind"];
+  for (const node of [document.documentElement, document.body]) observer.observe(node, { attributeFilter });
+  return () => observer.disconnect();
+}
+
+function sliderControl(slider, index, model, words, stops) {
+  const input = element("input", { type: "range", min: 0, max: slider.values.length - 1, step: 1, "aria-label": slider.name });
+  const value = element("output");
+  const control = element("div", { class: "slider" }, element("label", {}, element("b", {}, slider.name), input), value);
+  input.addEventListener("input", () => move(model, index, Number(input.value)));
+  if (slider.play) {
+    const play = element("button", { type: "button", "aria-label": `${words.play} ${slider.name}` }, "▶");
+    let timer;
+    const stop = () => { clearInterval(timer); timer = undefined; play.textContent = "▶"; play.setAttribute("aria-label", `${words.play} ${slider.name}`); };
+    const step = () => {
+      const next = model.get(`slider_${index}`) + 1;
+      if (next < slider.values.length) move(model, index, next);
+      if (next >= slider.values.length - 1) stop();
+    };
+    play.addEventListener("click", () => {
+      if (timer) return stop();
+      if (model.get(`slider_${index}`) === slider.values.length - 1) move(model, index, 0);
+      timer = setInterval(step, 150);
+      play.textContent = "❚❚";
+      play.setAttribute("aria-label", `${words.pause} ${slider.name}`);
+    });
+    stops.push(stop);
+    control.append(play);
+  }
+  const show = (position) => {
+    input.value = position;
+    input.setAttribute("aria-valuetext", slider.labels[position]);
+    value.textContent = slider.labels[position];
+  };
+  return { control, show };
+}
+
+function move(model, index, position) {
+  model.set(`slider_${index}`, position);
+  model.save_changes();
+}
+
+function render({ model, el }) {
+  const sliders = model.get("sliders"), buffers = model.get("buffers"), words = WORDS[model.get("language")];
+  const positions = () => sliders.map((_, i) => model.get(`slider_${i}`));
+  const stops = [];
+  const controls = sliders.map((slider, i) => sliderControl(slider, i, model, words, stops));
+  const figures = element("div", { class: "panels" }), tables = element("div", { class: "tables", hidden: "" });
+  const tableButton = element("button", { type: "button", "aria-expanded": "false" }, words.table);
+  const resetButton = element("button", { type: "button" }, words.reset);
+  const root = element("div", { class: "explorer", role: "group", "aria-label": model.get("label"), lang: model.get("language") },
+    element("header", {}, ...controls.map(({ control }) => control)), figures, tables,
+    element("footer", {}, tableButton, resetButton, element("span", {}, words.hint)));
+  el.append(root);
+
+  let colours = paletteOf(root);
+  const context = { sliders, words, palette: () => colours, sliderIndex: (name) => sliders.findIndex((slider) => slider.name === name) };
+  const panels = model.get("panels").map((panel) => {
+    const arrays = Object.fromEntries(Object.entries(panel.arrays).map(([name, array]) => [name, decode(array, buffers)]));
+    const figure = element("figure", { class: panel.kind }, element("figcaption", {}, element("b", {}, panel.label), element("span", {}, panel.note)));
+    figures.append(figure);
+    return { panel, arrays, figure, draw: KINDS[panel.kind](figure, panel, { ...context, arrays }) };
+  });
+
+  const drawTables = (now) => tables.hidden || tables.replaceChildren(...panels.flatMap(({ panel, arrays }) => {
+    const table = arrays.values && tableOf(panel, arrays.values.shape, at(arrays.values, now));
+    return table ? [tableElement(panel, table)] : [];
+  }));
+  const draw = () => {
+    const now = positions();
+    controls.forEach(({ show }, i) => show(now[i]));
+    for (const { panel, arrays, figure, draw: drawPanel } of panels) {
+      drawPanel(now);
+      figure.querySelector(".plot")?.setAttribute("aria-label", describe(panel, at(arrays.values, now), words));
+    }
+    drawTables(now);
+  };
+  let frame;
+  const drawSoon = () => { frame ??= requestAnimationFrame(() => { frame = undefined; draw(); }); };  // several moves, one frame
+  sliders.forEach((_, i) => model.on(`change:slider_${i}`, drawSoon));
+  tableButton.addEventListener("click", () => {
+    tables.hidden = !tables.hidden;
+    tableButton.setAttribute("aria-expanded", String(!tables.hidden));
+    drawTables(positions());
+  });
+  resetButton.addEventListener("click", () => sliders.forEach((slider, i) => move(model, i, slider.start)));
+  stops.push(onThemeChange(() => { colours = paletteOf(root); drawSoon(); }));
+  draw();
+  return () => {
+    stops.forEach((stop) => stop());
+    sliders.forEach((_, i) => model.off(`change:slider_${i}`, drawSoon));
+    cancelAnimationFrame(frame);
+  };
+}
+
+export default { render };
