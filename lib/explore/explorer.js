@@ -38,7 +38,7 @@ const product = (numbers) => numbers.reduce((total, n) => total * n, 1);
 export function at({ shape, values }, positions) {
   const size = product(shape.slice(positions.length));
   const index = positions.reduce((start, position, axis) => start * shape[axis] + (shape[axis] === 1 ? 0 : position), 0);
-  return values.slice(index * size, (index + 1) * size);
+  return values.subarray ? values.subarray(index * size, (index + 1) * size) : values.slice(index * size, (index + 1) * size);
 }
 
 /** Write a number as Python's format(value, spec) would: "d", ".2f", ".3g", ".1e", ".1%", each with "," for thousands. */
@@ -280,7 +280,7 @@ function lines(figure, panel, { arrays, sliderIndex, sliders, words }) {
 
 function bars(figure, panel, { arrays }) {
   const rows = panel.names.map((name) => ({ bar: element("i"), number: element("output"), name }));
-  figure.append(element("div", { class: "bars" }, ...rows.flatMap(({ name, bar, number }) => [element("span", {}, name), element("span", {}, bar), number])));
+  figure.append(element("div", {}, ...rows.flatMap(({ name, bar, number }) => [element("span", {}, name), element("span", {}, bar), number])));
   return (positions) => at(arrays.values, positions).forEach((value, i) => {
     rows[i].bar.style.width = `${Math.min(100, 100 * value / panel.limits[1])}%`;
     rows[i].number.textContent = formatNumber(value, panel.format);

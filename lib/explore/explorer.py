@@ -45,7 +45,7 @@ class Explorer(anywidget.AnyWidget):
     >>> explorer
     Explorer(σ × 40; heatmap "weights")
     >>> explorer.slider_0, explorer.value("σ")
-    (18, 0.2642...)
+    (18, 0.26...)
     """
 
     _esm = HERE / "explorer.js"

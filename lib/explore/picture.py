@@ -14,11 +14,8 @@ from matplotlib.figure import Figure
 from lib.explore.axes import thin
 from lib.explore.layout import Slider, at
 from lib.explore.panels import Panel
-from lib.plots import style
-
-INK, ACCENT, WARM, QUIET, LINE = "#1d2433", "#1a5fb4", "#c2410c", "#5b6577", "#d9dee7"
-SEQUENTIAL = LinearSegmentedColormap.from_list("sequential", ["#f1f4f9", "#0b3d91"])
-DIVERGING = LinearSegmentedColormap.from_list("diverging", [WARM, "#f1f4f9", "#0b3d91"])
+from lib.plots import ACCENT, INK, LINE, QUIET, WARM, style
+from lib.plots import heatmap as draw_heatmap
 
 DOTS = LinearSegmentedColormap.from_list("dots", [LINE, WARM])
 
@@ -77,16 +74,14 @@ def _heatmap(axes: Axes, options: Options, now: Arrays, mark: Mark = None) -> No
     if options["scale"] == "sqrt":
         values, limits = np.sign(values) * np.sqrt(np.abs(values)), np.sign(limits) * np.sqrt(np.abs(limits))
     low, high = limits.tolist()
-    end = max(abs(low), abs(high)) or 1.0
-    colours, low, high = (DIVERGING, -end, end) if low < 0 else (SEQUENTIAL, low, high or 1.0)
-    axes.imshow(values, aspect="auto", interpolation="nearest", cmap=colours, vmin=low, vmax=high)
-    for labels, write in ((options["rows"], axes.set_yticks), (options["columns"], axes.set_xticks)):
-        every = thin(len(labels), 9)
-        write(list(every), [labels[i] for i in every])
-    axes.tick_params(length=0)
+    ends = (-max(-low, high), max(-low, high)) if low < 0 else (low, high or 1.0)
+    rows, columns, labels = options["rows"], options["columns"], (options["x_label"], options["y_label"])
+    draw_heatmap(values, rows, columns, ax=axes, xlabel=labels[0], ylabel=labels[1], limits=ends, colorbar=False)
+    axes.set_aspect("auto")
+    axes.set_xticks(list(few := thin(len(columns), 9)), [columns[i] for i in few])
+    axes.set_yticks(list(few := thin(len(rows), 9)), [rows[i] for i in few])
     if mark:
         axes.axhspan(mark[1] - 0.5, mark[1] + 0.5, fill=False, color=WARM, lw=1.2)
-    axes.set(xlabel=options["x_label"], ylabel=options["y_label"])
 
 
 def _lines(axes: Axes, options: Options, now: Arrays, mark: Mark = None) -> None:
