@@ -1,0 +1,85 @@
+"""From the MyST of a page to Markdown that Colab, GitHub and JupyterLab show as it is meant.
+
+Only the markup that the book uses is known; any other directive or role is an error: none is shown raw.
+"""
+
+import re
+
+from docutils.parsers.rst import Directive
+from docutils.parsers.rst.directives.admonitions import Admonition
+from docutils.parsers.rst.directives.images import Figure
+from docutils.parsers.rst.states import MarkupError as DirectiveError
+from markdown_it.token import Token
+from myst_parser.parsers.directives import DirectiveParsingResult, parse_directive_text
+
+from tools.inline import plain_inline, target
+from tools.page import Page, heading_fragment, tokens
+
+DIRECTIVES: dict[str, type[Directive]] = {"admonition": Admonition, "figure": Figure}
+FENCES = ("fence", "colon_fence")
+CHANGED = ("inline", "heading", "math_block_label", "myst_target", "myst_line_comment", *FENCES)
+DISPLAYED_FORMULA = re.compile(r"\$\$.+?\$\$", re.DOTALL)
+
+
+def plain_markdown(text: str, line: int, page: Page) -> str:
+    """The passage `text`, which starts on line number `line` of the page, in plain Markdown."""
+    lines = text.splitlines()
+    for (start, end), token in reversed(changed_blocks(text).items()):
+        lines[start:end] = plain_block(token, lines[start:end], line + start, page)
+    return "\n".join(lines).strip("\n")
+
+
+def changed_blocks(text: str) -> dict[tuple[int, int], Token]:
+    """The blocks to convert, by the lines they take; the cells of a table's row are one block."""
+    return {
+        (token.map[0], token.map[1]): token
+        for token in tokens(text)
+        if token.map and token.type in CHANGED and (token.type not in FENCES or token.info.startswith("{"))
+    }
+
+
+def plain_block(token: Token, lines: list[str], line: int, page: Page) -> list[str]:
+    match token.type:
+        case "myst_line_comment":
+            return []
+        case "myst_target":
+            return page.anchor(token.content)
+        case "inline":
+            return plain_inline("\n".join(lines), line, page).split("\n")
+        case "heading":
+            return [*page.anchor(heading_fragment(token)), plain_inline("\n".join(lines), line, page)]
+        case "math_block_label":
+            number = page.equation(token.info, line)
+            plain = f"$$\n{token.content.strip()} \\tag{{{number}}}\n$$"
+        case _:
+            plain = plain_directive(token, line, page)
+    indent = " " * (len(lines[0]) - len(lines[0].lstrip()))
+    if lines[0][len(indent)] not in "`:$":
+        raise page.error(line, "a directive or labelled equation has to start its line, behind no mark")
+    return [f"{indent}{each}".rstrip() for each in plain.split("\n")]
+
+
+def plain_directive(token: Token, line: int, page: Page) -> str:
+    name, _, argument = token.info[1:].partition("}")
+    if name not in DIRECTIVES:
+        raise page.error(line, f"unknown directive {{{name}}}; known are {', '.join(DIRECTIVES)}")
+    try:
+        parsed = parse_directive_text(DIRECTIVES[name], argument.strip(), token.content)
+    except DirectiveError as error:
+        raise page.error(line, f"directive {{{name}}}: {error}") from error
+    if parsed.warnings:
+        raise page.error(line, f"directive {{{name}}}: {parsed.warnings[0].msg}")
+    body = plain_markdown("\n".join(parsed.body), line + 1 + parsed.body_offset, page)
+    return figure(parsed, body, line, page) if name == "figure" else admonition(parsed, body, line, page)
+
+
+def admonition(parsed: DirectiveParsingResult, body: str, line: int, page: Page) -> str:
+    """A quotation under its title; each formula on one line, since a `>` within it would be read as TeX."""
+    title = plain_inline(parsed.arguments[0], line, page)
+    body = DISPLAYED_FORMULA.sub(lambda formula: " ".join(formula[0].split()), body)
+    return "\n".join(f"> {each}".rstrip() for each in [f"**{title}**", "", *body.split("\n")])
+
+
+def figure(parsed: DirectiveParsingResult, caption: str, line: int, page: Page) -> str:
+    image = f"![{parsed.options.get('alt', '')}]({target(parsed.arguments[0], line, page)})"
+    return f"{image}\n\n{caption}".strip()
