@@ -89,6 +89,7 @@ def fused_attention(
     _, key, value = check_inputs(query, key, value, mask)
     if mask is None:
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale)
+    mask = torch.atleast_2d(mask)
     empty = ~mask.any(-1, keepdim=True)
     output = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask | empty, scale=scale)
     return output.masked_fill(empty, 0.0)

@@ -1,0 +1,136 @@
+"""One training loop for all models of the book."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+from tqdm.auto import tqdm
+
+Schedule = Literal["constant", "cosine"]
+
+
+def fit(
+    model: nn.Module,
+    batches: Iterable[Iterable[Tensor]],
+    loss: Callable[..., Tensor],
+    *,
+    steps: int,
+    lr: float = 1e-3,
+    optimizer: Callable[..., Optimizer] = AdamW,
+    warmup: int = 0,
+    schedule: Schedule = "constant",
+    clip: float | None = None,
+    watch: Callable[[int], object] | None = None,
+    label: str = "",
+) -> list[float]:
+    """Train a model in place, with a progress bar while it runs.
+
+    The model is in training mode meanwhile, and afterwards in the mode it came in. Nothing is drawn at random
+    here: what is random belongs to the model and the batches.
+
+    Args:
+        model: its parameters that require a gradient are trained.
+        batches: gives a tuple of tensors a step, inputs and target as `loss` wants them; may be endless.
+        loss: called as `loss(model, *batch)`, gives a 0-d tensor.
+        steps: number of updates.
+        lr: learning rate, after warm-up.
+        optimizer: makes the optimizer, called as `optimizer(parameters, lr=lr)`.
+        warmup: steps over which the learning rate rises linearly to `lr`.
+        schedule: "constant", or "cosine" towards 0 after the warm-up.
+        clip: largest norm of the gradient; unlimited when left out.
+        watch: called with the number of steps done, from 0 to `steps`, in evaluation mode and without
+            gradients: for snapshots on the way.
+        label: name of the progress bar.
+
+    Returns:
+        The loss of each step, as measured before its update.
+
+    Raises:
+        ValueError: `steps` is below 1, `lr` is not above 0, `warmup` is not within 0 … `steps`, the schedule is
+            unknown, or the batches run dry.
+        FloatingPointError: the loss is not finite; the model is left as it was before that step.
+
+    Source: Loshchilov & Hutter 2019 (AdamW); 2017 (cosine).
+
+    >>> import itertools
+    >>> model = nn.Linear(1, 1)
+    >>> x = torch.linspace(-1, 1, 8)[:, None]
+    >>> history = fit(
+    ...     model,
+    ...     itertools.repeat((x, 3 * x)),
+    ...     lambda model, x, y: (model(x) - y).square().mean(),
+    ...     steps=200,
+    ...     lr=0.1,
+    ... )
+    >>> len(history), history[-1] < 1e-3
+    (200, True)
+    """
+    _check(steps, lr, warmup, schedule)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    update = optimizer(parameters, lr=lr)
+    rate = LambdaLR(update, lambda step: _factor(step, steps, warmup, schedule))
+    stream = iter(batches)
+    history: list[float] = []
+    was_training = model.training
+    try:
+        _look(model, watch, 0)
+        # At most three redraws a second: in a notebook each is a message to the browser.
+        for step in (bar := tqdm(range(1, steps + 1), desc=label, leave=False, mininterval=1 / 3)):
+            value = loss(model, *_next_batch(stream, step, steps))
+            history.append(_finite(value, step))
+            update.zero_grad()
+            value.backward()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(parameters, clip)
+            update.step()
+            rate.step()
+            bar.set_postfix(loss=f"{history[-1]:.3g}", refresh=False)
+            _look(model, watch, step)
+    finally:
+        model.train(was_training)
+    return history
+
+
+def _look(model: nn.Module, watch: Callable[[int], object] | None, step: int) -> None:
+    if watch is not None:
+        model.eval()
+        with torch.no_grad():
+            watch(step)
+    model.train()
+
+
+def _next_batch(stream: Iterable[Iterable[Tensor]], step: int, steps: int) -> Iterable[Tensor]:
+    for batch in stream:
+        return batch
+    raise ValueError(f"batches must last for {steps} steps, ran dry at step {step}")
+
+
+def _finite(value: Tensor, step: int) -> float:
+    number = value.item()
+    if not math.isfinite(number):
+        raise FloatingPointError(f"loss must be finite, got {number} at step {step}")
+    return number
+
+
+def _factor(step: int, steps: int, warmup: int, schedule: Schedule) -> float:
+    """Learning rate of the step after `step` steps, as a part of the full one."""
+    if step < warmup:
+        return (step + 1) / warmup
+    if schedule == "constant":
+        return 1.0
+    return (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup))) / 2
+
+
+def _check(steps: int, lr: float, warmup: int, schedule: str) -> None:
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    if not lr > 0:
+        raise ValueError(f"lr must be above 0, got {lr}")
+    if not 0 <= warmup <= steps:
+        raise ValueError(f"warmup must lie in 0 … steps = {steps}, got {warmup}")
+    if schedule not in ("constant", "cosine"):
+        raise ValueError(f'schedule must be "constant" or "cosine", got {schedule!r}')
