@@ -10,7 +10,8 @@ from ipywidgets import IntSlider, jslink
 
 from lib.explore import Explorer, bars, heatmap, image, lines, readout
 from lib.explore.encoding import encode
-from lib.explore.layout import at
+from lib.explore.layout import at, slider_axes
+from lib.explore.picture import sentence
 
 SIGMAS = [0.1, 0.5, 1.0, 2.0]
 KINDS = ["a", "b", "c"]
@@ -225,8 +226,7 @@ def test_every_kind_has_a_figure_without_javascript():
 
 
 def test_the_picture_says_the_same_sentence_as_the_page():
-    from lib.explore.picture import sentence
-
-    panel = readout("{σ}: {share:.1%} of {n:,d}", share=[0.25] * 4, n=[1234567] * 4)
-    now = {"share": np.array(0.25), "n": np.array(1234567.0)}
-    assert sentence(panel, now, {"σ": 0.1}) == "0.1: 25.0% of 1,234,567"
+    panel = readout("{σ} {σ:.3f}: {share:.1%} of {n:,d}, {kind}", share=[0.25] * 4, n=[1234567] * 4, kind=[*"abcd"])
+    slider = slider_axes(ONE, start={}, play=None, formats={"σ": ".2f"})[0]
+    now = {"share": np.array(0.25), "n": np.array(1234567.0), "kind": np.array("b", dtype=object)}
+    assert sentence(panel, now, {"σ": (slider, 1)}) == "0.50 0.500: 25.0% of 1,234,567, b"

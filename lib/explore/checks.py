@@ -74,9 +74,9 @@ def plain(array: np.ndarray) -> list[float]:
 def format_spec(spec: str, kind: str) -> str:
     """Check a format once, here, so that the browser only meets those it knows."""
     core = spec.removeprefix(",")
-    known = core in ("", "d") or (core[:1] == "." and core[1:-1].isdigit() and core[-1] in "fge%")
+    known = core in ("", "d") or (core[:1] == "." and core[1:-1].isdigit() and core[-1] in "fg%")
     if not known:
         raise ValueError(
-            f'{kind}: format must be one of "d", ".2f", ".3g", ".1e", ".1%" (with "," for thousands), got {spec!r}'
+            f'{kind}: format must be one of "d", ".2f", ".3g", ".1%" (with "," for thousands), got {spec!r}'
         )
     return spec

@@ -41,25 +41,32 @@ export function at({ shape, values }, positions) {
   return values.subarray ? values.subarray(index * size, (index + 1) * size) : values.slice(index * size, (index + 1) * size);
 }
 
-/** Write a number as Python's format(value, spec) would: "d", ".2f", ".3g", ".1e", ".1%", each with "," for thousands. */
+/** Write a number as Python's format(value, spec) would: "d", ".2f", ".3g", ".1%", each with "," for thousands. */
 export function formatNumber(value, spec) {
   if (typeof value === "string") return value;
   const [, comma, digits = "", kind = "g"] = /^(,?)(?:\.(\d+))?([a-z%]?)$/.exec(spec);
   const places = digits === "" ? undefined : Number(digits);
   let text;
-  if (kind === "d") text = value.toFixed(0);
-  else if (kind === "f") text = value.toFixed(places);
-  else if (kind === "%") text = `${(100 * value).toFixed(places)}%`;
-  else if (kind === "e") text = value.toExponential(places);
+  if (kind === "d") text = fixed(value, 0);
+  else if (kind === "f") text = fixed(value, places);
+  else if (kind === "%") text = `${fixed(100 * value, places)}%`;
   else text = general(value, places || 6);
   text = /^-[0.]+%?$/.test(text) ? text.slice(1) : text;
   return comma ? text.replace(/^-?\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ",")) : text;
 }
 
+/** toFixed, but an exact tie such as 0.125 goes to the even digit, as in Python; only eighths and the like can tie. */
+function fixed(value, places) {
+  const halves = value * 2 ** (places + 1);
+  if (!Number.isInteger(halves) || halves % 2 === 0) return value.toFixed(places);
+  const below = Math.floor(value * 10 ** places);
+  return ((below % 2 === 0 ? below : below + 1) / 10 ** places).toFixed(places);
+}
+
 function general(value, digits) {
   if (value === 0) return "0";
   const [mantissa, exponent] = value.toExponential(digits - 1).split("e").map(Number);
-  return exponent < -4 || exponent >= digits ? `${mantissa}e${exponent}` : String(Number(value.toPrecision(digits)));
+  return exponent < -4 || exponent >= digits ? `${mantissa}e${exponent}` : String(Number(fixed(value, digits - 1 - exponent)));
 }
 
 /** Position on a linear or logarithmic axis, 0 at the low limit and 1 at the high one. */
@@ -105,6 +112,7 @@ function element(name, attributes = {}, ...children) {
   return node;
 }
 
+const OWN_KEYS = { "data-lm-suppress-shortcuts": "true" };  // else JupyterLab takes the arrow keys for its headings
 const WIDTH = 340, HEIGHT = 230;  // of every plot, in its own units; the page scales it
 
 /** Width of a label in plot units: a Chinese character is as wide as two Latin ones. */
@@ -114,7 +122,7 @@ const widest = (labels) => Math.max(0, ...labels.map(breadth));
 /** A plot: an svg that fills its box, reads values under pointer, touch and arrow keys, and writes them into an output. */
 function plotBox(figure, box, { cells, read, mark }) {
   const svg = element("svg:svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" });
-  const plot = element("div", { class: "plot", tabindex: "0", role: "img" }, svg);
+  const plot = element("div", { class: "plot", tabindex: "0", role: "img", ...OWN_KEYS }, svg);
   const value = element("output", { class: "value" });
   figure.append(plot, value);
   let cell = null;
@@ -384,7 +392,7 @@ function onThemeChange(callback) {
 }
 
 function sliderControl(slider, index, model, words, stops) {
-  const input = element("input", { type: "range", min: 0, max: slider.values.length - 1, step: 1, "aria-label": slider.name });
+  const input = element("input", { type: "range", min: 0, max: slider.values.length - 1, step: 1, "aria-label": slider.name, ...OWN_KEYS });
   const value = element("output");
   const control = element("div", { class: "slider" }, element("label", {}, element("b", {}, slider.name), input), value);
   input.addEventListener("input", () => move(model, index, Number(input.value)));

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
+import numpy as np
 import traitlets
 
 from lib.explore.encoding import Store
-from lib.explore.layout import MAX_SLIDERS, lay_out, slider_axes
+from lib.explore.layout import MAX_SLIDERS, at, lay_out, slider_axes
 from lib.explore.panels import Panel
 from lib.explore.picture import picture
 
@@ -119,9 +120,19 @@ class Explorer(anywidget.AnyWidget):
         index = self._index(slider)
         return self._sliders[index].values[self.positions[index]]
 
+    def shown(self) -> list[dict[str, np.ndarray]]:
+        """The numbers that each panel shows at the current positions, by array name.
+
+        >>> from lib.explore import bars
+        >>> explorer = Explorer({"T": [0.5, 1.0]}, [bars([[0.9, 0.1], [0.7, 0.3]], names="ab")], start={"T": 1})
+        >>> explorer.shown()
+        [{'values': array([0.7, 0.3])}]
+        """
+        return [{name: at(array, self.positions) for name, array in arrays.items()} for arrays in self._arrays]
+
     def png(self) -> bytes:
         """The figure at the current positions, for pages and readers without JavaScript."""
-        return picture(self.label, self._sliders, self._panels, self._arrays, self.positions)
+        return picture(self._sliders, self._panels, self.shown(), self.positions)
 
     def __repr__(self) -> str:
         sliders = ", ".join(f"{slider.name} × {len(slider.values)}" for slider in self._sliders)

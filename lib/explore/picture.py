@@ -12,7 +12,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from lib.explore.axes import thin
-from lib.explore.layout import Slider, at
+from lib.explore.layout import Slider
 from lib.explore.panels import Panel
 from lib.plots import ACCENT, INK, LINE, QUIET, WARM, style
 from lib.plots import heatmap as draw_heatmap
@@ -25,29 +25,27 @@ Mark = tuple[Slider, int] | None  # the slider that a panel marks, and where it 
 
 
 def picture(
-    label: str,
     sliders: Sequence[Slider],
     panels: Sequence[Panel],
-    arrays: Sequence[Arrays],
+    now: Sequence[Arrays],
     positions: Sequence[int],
 ) -> bytes:
     """PNG of all panels side by side, the sliders' values above them and the readouts below."""
-    now = [{name: at(array, positions) for name, array in laid.items()} for laid in arrays]
-    shown = list(zip(panels, now, strict=True))
     stands = {slider.name: (slider, position) for slider, position in zip(sliders, positions, strict=True)}
-    values = {name: slider.values[position] for name, (slider, position) in stands.items()}
-    plots = [(panel, now) for panel, now in shown if panel.kind != "readout"]
-    texts = [sentence(panel, now, values) for panel, now in shown if panel.kind == "readout"]
+    drawn = list(zip(panels, now, strict=True))
+    plots = [(panel, arrays) for panel, arrays in drawn if panel.kind != "readout"]
+    texts = [sentence(panel, arrays, stands) for panel, arrays in drawn if panel.kind == "readout"]
+    columns = min(3, len(plots)) or 1
+    rows = -(-len(plots) // columns)
     with matplotlib.rc_context(style()):
-        width = max(1, len(plots))
-        figure = Figure(figsize=(4.4 * width, 3.4 if plots else 0.6), layout="constrained", facecolor="white")
+        figure = Figure(figsize=(4.4 * columns, 3.4 * rows + 0.2), layout="constrained")
         FigureCanvasAgg(figure)
         header = " · ".join(f"{name} = {slider.labels[position]}" for name, (slider, position) in stands.items())
         figure.suptitle(header, fontsize=10, color=QUIET)
-        for place, (panel, now) in enumerate(plots, start=1):
-            axes = figure.add_subplot(1, width, place)
+        for place, (panel, arrays) in enumerate(plots, start=1):
+            axes = figure.add_subplot(rows, columns, place)
             axes.set_title(panel.label, fontsize=10)
-            DRAW[panel.kind](axes, panel.options, now, *(stands[name] for name, _ in panel.marks.values()))
+            DRAW[panel.kind](axes, panel.options, arrays, *(stands[name] for name, _ in panel.marks.values()))
         if texts:
             figure.supxlabel("\n".join(texts), fontsize=9.5, color=INK)
         file = BytesIO()
@@ -55,18 +53,31 @@ def picture(
     return file.getvalue()
 
 
-def sentence(panel: Panel, now: Arrays, values: Mapping[str, Any]) -> str:
-    """A readout's text at one position."""
-    parts = panel.options["parts"]
-    return "".join(part if isinstance(part, str) else _field(part, now, values) for part in parts)
+def sentence(panel: Panel, now: Arrays, stands: Mapping[str, tuple[Slider, int]]) -> str:
+    """A readout's text where the sliders stand."""
+    return "".join(part if isinstance(part, str) else _field(part, now, stands) for part in panel.options["parts"])
 
 
-def _field(part: Mapping[str, str], now: Arrays, values: Mapping[str, Any]) -> str:
+def _field(part: Mapping[str, str], now: Arrays, stands: Mapping[str, tuple[Slider, int]]) -> str:
     name, spec = part["field"], part["format"]
-    value = np.asarray(now[name]).item() if name in now else values[name]
-    if isinstance(value, str):
-        return value
-    return format(round(value) if spec.endswith("d") else value, spec or ".3g")
+    if name in now:
+        value = np.asarray(now[name]).item()
+        return value if isinstance(value, str) else written(value, spec)
+    slider, position = stands[name]
+    return written(slider.values[position], spec) if spec else slider.labels[position]
+
+
+def written(value: float, spec: str) -> str:
+    """A number as the page writes it: Python's format, `.6g` by default, with short exponents and no minus zero.
+
+    >>> written(1234567.0, ".3g"), written(-0.001, ".2f"), written(7.0, "d")
+    ('1.23e6', '0.00', '7')
+    """
+    text = format(round(value) if spec.endswith("d") else value, spec or ".6g")
+    if text.startswith("-") and not text.strip("-0.,%"):
+        text = text[1:]
+    mantissa, mark, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if mark else text
 
 
 def _heatmap(axes: Axes, options: Options, now: Arrays, mark: Mark = None) -> None:
@@ -103,7 +114,7 @@ def _lines(axes: Axes, options: Options, now: Arrays, mark: Mark = None) -> None
 def _bars(axes: Axes, options: Options, now: Arrays) -> None:
     places = range(len(options["names"]))
     drawn = axes.barh(places, now["values"], color=ACCENT)
-    axes.bar_label(drawn, [format(value, options["format"]) for value in now["values"]], padding=3, fontsize=8)
+    axes.bar_label(drawn, [written(value, options["format"]) for value in now["values"]], padding=3, fontsize=8)
     axes.set_yticks(list(places), options["names"])
     axes.set_xlim(0, 1.15 * options["limits"][1])
     axes.invert_yaxis()
