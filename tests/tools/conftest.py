@@ -1,10 +1,11 @@
-"""A book of two small pages in a folder of its own."""
+"""The pages of the book, and a small book in a folder of its own."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tools.notebooks import pages
 from tools.page import Page
 from tools.references import Bibliography
 from tools.site import EDITIONS, Site
@@ -35,6 +36,12 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 """
 
 Write = Callable[..., Path]
+
+
+@pytest.fixture(params=pages(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def book_page(request: pytest.FixtureRequest) -> Path:
+    """Each page of the book that has code."""
+    return request.param
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from tools.notebooks import convert, drift, main, pages, store
-from tools.site import ROOT, Site
+from tools.site import Site
 
 Write = Callable[..., Path]
 
@@ -150,10 +150,6 @@ def test_the_check_passes_in_step_and_fails_out_of_step(
 # the notebooks of the book
 
 
-def label(path: Path) -> str:
-    return path.relative_to(ROOT / "book").as_posix()
-
-
 def code_cells(path: Path) -> list[NotebookNode]:
     stored = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
     return [cell for cell in stored.cells if cell.cell_type == "code"]
@@ -205,21 +201,18 @@ def test_cells_that_show_something_are_told_apart(source: str, shows: bool) -> N
     assert shows_something(source) is shows
 
 
-@pytest.mark.parametrize("path", pages(), ids=label)
-def test_a_notebook_is_what_its_page_makes(path: Path) -> None:
-    assert drift(path, Site.read()) is None
+def test_a_notebook_is_what_its_page_makes(book_page: Path) -> None:
+    assert drift(book_page, Site.read()) is None
 
 
-@pytest.mark.parametrize("path", pages(), ids=label)
-def test_every_cell_has_run_and_stores_what_it_shows(path: Path) -> None:
-    cells = code_cells(path)
+def test_every_cell_has_run_and_stores_what_it_shows(book_page: Path) -> None:
+    cells = code_cells(book_page)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     assert [cell.source for cell in cells if shows_something(cell.source) and not cell.outputs] == []
 
 
-@pytest.mark.parametrize("path", pages(), ids=label)
-def test_stored_outputs_hold_no_error_no_warning_and_no_widget(path: Path) -> None:
-    outputs = [output for cell in code_cells(path) for output in cell.outputs]
+def test_stored_outputs_hold_no_error_no_warning_and_no_widget(book_page: Path) -> None:
+    outputs = [output for cell in code_cells(book_page) for output in cell.outputs]
     assert [output for output in outputs if output.output_type == "error"] == []
     assert [output.text for output in outputs if output.get("name") == "stderr"] == []
-    assert "jupyter.widget" not in path.with_suffix(".ipynb").read_text("utf-8")
+    assert "jupyter.widget" not in book_page.with_suffix(".ipynb").read_text("utf-8")
