@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from lib.dot_product import dot_product_attention, fused_attention, masked_softmax
-from lib.inputs import check_inputs
+from lib.inputs import blank_unseen, check_inputs
+from lib.masks import check_mask
 from lib.tiled import tiled_attention
 
 __all__ = [
@@ -96,9 +97,7 @@ class AdditiveAttention(nn.Module):
         self.k_proj = nn.Linear(key_dim, hidden_dim, bias=False)
         self.score = nn.Linear(hidden_dim, 1, bias=False)
 
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Attend from (..., query, query_dim) to (..., key, key_dim) and values (..., key, value_dim).
 
         Returns the output (..., query, value_dim) and the weights (..., query, key), to which `mask`
@@ -106,8 +105,8 @@ class AdditiveAttention(nn.Module):
         """
         _check_width("query", query, self.q_proj.in_features)
         _check_width("key", key, self.k_proj.in_features)
-        q, k = self.q_proj(query), self.k_proj(key)
-        _, k, value = check_inputs(q, k, value, mask)
+        check_inputs(query, key, value, mask, same_width=False)
+        q, k, value = self.q_proj(query), self.k_proj(blank_unseen(key, mask)), blank_unseen(value, mask)
         hidden = torch.tanh(q[..., :, None, :] + k[..., None, :, :])  # (..., query, key, hidden)
         weights = masked_softmax(self.score(hidden).squeeze(-1), mask)
         return weights @ value, weights
@@ -183,6 +182,9 @@ class MultiHeadAttention(nn.Module):
         context = query if context is None else context
         _check_width("query", query, self.dim)
         _check_width("context", context, self.dim)
+        if mask is not None:
+            check_mask(mask, (*context.shape[:-2], self.heads, query.shape[-2], context.shape[-2]))
+            context = blank_unseen(context, mask.any(-3) if mask.ndim > 2 else mask)  # hidden from all heads
         q = self._split(self.q_proj(query))
         k, v = self._split(self.k_proj(context)), self._split(self.v_proj(context))
         weights = None

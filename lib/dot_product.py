@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from lib.inputs import check_inputs
+from lib.inputs import blank_unseen, check_inputs
 from lib.masks import check_mask
 
 
@@ -66,7 +66,8 @@ def dot_product_attention(
     >>> weights
     tensor([[0.2689, 0.7311]])
     """
-    _, key, value = check_inputs(query, key, value, mask)
+    check_inputs(query, key, value, mask)
+    key, value = blank_unseen(key, mask), blank_unseen(value, mask)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     weights = masked_softmax(query @ key.transpose(-2, -1) * scale, mask)
     return weights @ value, weights
@@ -86,10 +87,11 @@ def fused_attention(
     tensor([[1., 0.],
             [0., 0.]])
     """
-    _, key, value = check_inputs(query, key, value, mask)
+    check_inputs(query, key, value, mask)
     if mask is None:
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale)
-    mask = torch.atleast_2d(mask)
+    key, value = blank_unseen(key, mask), blank_unseen(value, mask)
     empty = ~mask.any(-1, keepdim=True)
-    output = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask | empty, scale=scale)
+    allowed = torch.atleast_2d(mask | empty)
+    output = torch.nn.functional.scaled_dot_product_attention(query, key, value, allowed, scale=scale)
     return output.masked_fill(empty, 0.0)

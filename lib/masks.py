@@ -124,9 +124,7 @@ def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
         m in (1, s) for m, s in zip(reversed(mask.shape), reversed(shape), strict=False)
     )
     if not fits:
-        raise ValueError(
-            f"mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(shape)}"
-        )
+        raise ValueError(f"mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(shape)}")
 
 
 def _check_count(name: str, count: int) -> None:

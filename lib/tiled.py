@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.inputs import check_inputs
+from lib.inputs import blank_unseen, check_inputs
 
 
 def tiled_attention(
@@ -54,7 +54,8 @@ def tiled_attention(
     """
     if block_size < 1:
         raise ValueError(f"block_size must be at least 1, got {block_size}")
-    shape, key, value = check_inputs(query, key, value, mask)
+    shape = check_inputs(query, key, value, mask)
+    key, value = blank_unseen(key, mask), blank_unseen(value, mask)
     mask = None if mask is None else mask.expand(shape)  # a view: no memory
     query, key, value = (x.expand(*shape[:-2], *x.shape[-2:]) for x in (query, key, value))
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale

@@ -1,0 +1,443 @@
+"""Attention: closed forms, agreement with PyTorch, and what masks promise. 5 queries, 7 keys, 2 × 3 heads."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lib.attention import (
+    AdditiveAttention,
+    MultiHeadAttention,
+    dot_product_attention,
+    fused_attention,
+    hopfield_update,
+    kernel_regression,
+    masked_softmax,
+    tiled_attention,
+)
+from lib.masks import block_causal_mask, causal_mask, padding_mask
+
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
+MASKS = {
+    "none": None,
+    "causal": causal_mask(5, 7),
+    "padding": padding_mask([7, 4], 7),
+    "nothing to attend to": padding_mask([0, 5], 7),
+    "more queries than keys": causal_mask(5, 3).repeat(1, 3)[:, :7],
+    "block-causal": block_causal_mask([3, 2, 2])[:5],
+    "per head": torch.rand(2, 3, 5, 7, generator=torch.Generator().manual_seed(1)) > 0.5,
+    "keys only": torch.tensor([True, False, True, True, False, True, True]),
+    "one key axis": torch.tensor([True, False, True, True, False])[:, None],
+}
+any_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+any_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def whole(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    return dot_product_attention(query, key, value, mask)[0]
+
+
+def tiled(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    return tiled_attention(query, key, value, mask, block_size=3)
+
+
+any_kernel = pytest.mark.parametrize("attend", [whole, fused_attention, tiled])
+
+
+def inputs(dtype: torch.dtype = torch.float64, value_dim: int = 6) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_()
+
+    return draw(2, 3, 5, 4), draw(2, 3, 7, 4), draw(2, 3, 7, value_dim)
+
+
+def gradients(output: Tensor, of: Sequence[Tensor]) -> list[Tensor]:
+    upstream = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
+    return list(torch.autograd.grad(output, of, upstream))
+
+
+class TestKernelRegression:
+    def test_weights_are_the_softmax_of_the_negative_squared_distance(self):
+        x, xs, ys = torch.tensor([0.3, 1.7]), torch.tensor([0.0, 1.0, 2.0]), torch.tensor([1.0, -2.0, 4.0])
+        prediction, weights = kernel_regression(x, xs, ys, sigma=0.5)
+        expected = torch.softmax(-((x[:, None] - xs) ** 2) / (2 * 0.5**2), -1)
+        torch.testing.assert_close(weights, expected)
+        torch.testing.assert_close(prediction, expected @ ys)
+
+    @pytest.mark.parametrize("sigma", [1e-300, 1e-45, 1e-20, 1e-3])
+    def test_a_small_sigma_gives_the_nearest_neighbour(self, sigma: float):
+        prediction, _ = kernel_regression(
+            torch.tensor([1.2, 9e3]), torch.tensor([0.0, 1.0, 3.0]), torch.arange(3.0), sigma
+        )
+        assert prediction.tolist() == [1.0, 2.0]
+
+    @pytest.mark.parametrize("sigma", [1e6, 1e20, math.inf])
+    def test_a_large_sigma_gives_the_mean(self, sigma: float):
+        prediction, _ = kernel_regression(torch.tensor([0.0]), torch.tensor([0.0, 1.0, 3.0]), torch.arange(3.0), sigma)
+        assert prediction.item() == pytest.approx(1.0)
+
+    def test_equally_near_points_share_the_weight(self):
+        _, weights = kernel_regression(torch.tensor([1.0]), torch.tensor([0.0, 2.0, 5.0]), torch.zeros(3), 1e-6)
+        assert weights.tolist() == [[0.5, 0.5, 0.0]]
+
+    def test_sigma_may_be_a_tensor_and_learned(self):
+        x, sigma = (
+            torch.linspace(0, 1, 4, dtype=torch.float64),
+            torch.tensor(0.4, dtype=torch.float64, requires_grad=True),
+        )
+        assert torch.autograd.gradcheck(lambda s: kernel_regression(x + 0.1, x, x.sin(), s)[0], sigma)
+
+    def test_leading_axes_are_regressions_of_their_own(self):
+        x, xs, ys = torch.rand(3, 4), torch.rand(3, 6), torch.rand(3, 6)
+        together, _ = kernel_regression(x, xs, ys, 0.2)
+        apart = [kernel_regression(x[i], xs[i], ys[i], 0.2)[0] for i in range(3)]
+        torch.testing.assert_close(together, torch.stack(apart))
+
+    @pytest.mark.parametrize("sigma", [0, -1.0, math.nan, torch.tensor(0.0)])
+    def test_sigma_must_be_positive(self, sigma):
+        with pytest.raises(ValueError, match="sigma must be above 0"):
+            kernel_regression(torch.zeros(1), torch.zeros(2), torch.zeros(2), sigma)
+
+    @pytest.mark.parametrize(("keys", "values"), [(2, 3), (0, 0)])
+    def test_keys_and_values_must_match(self, keys: int, values: int):
+        with pytest.raises(ValueError, match=rf"same points, at least one, got \({keys},\) and \({values},\)"):
+            kernel_regression(torch.zeros(1), torch.zeros(keys), torch.zeros(values), 1.0)
+
+    def test_a_query_needs_an_axis(self):
+        with pytest.raises(ValueError, match="x_query must be"):
+            kernel_regression(torch.tensor(1.0), torch.zeros(2), torch.zeros(2), 1.0)
+
+
+class TestMaskedSoftmax:
+    @any_dtype
+    def test_rows_sum_to_one_and_blocked_weights_are_exactly_zero(self, dtype: torch.dtype):
+        scores, mask = torch.linspace(-3, 3, 35, dtype=dtype).view(5, 7), causal_mask(5, 7)
+        weights = masked_softmax(scores, mask)
+        assert weights.dtype == dtype
+        assert (weights[~mask] == 0).all()
+        assert weights.float().sum(-1).tolist() == pytest.approx([1.0] * 5, abs=TOLERANCE[dtype])
+
+    @any_dtype
+    def test_an_empty_row_is_zero_forward_and_backward(self, dtype: torch.dtype):
+        scores = torch.ones(3, 4, dtype=dtype, requires_grad=True)
+        mask = torch.tensor([[True, False, True, False], [False] * 4, [True] * 4])
+        with torch.autograd.set_detect_anomaly(True):
+            weights = masked_softmax(scores, mask)
+            (weights * torch.arange(4)).sum().backward()
+        assert scores.grad is not None
+        assert (weights[1] == 0).all()
+        assert (scores.grad[1] == 0).all()
+        assert scores.grad.isfinite().all()
+        assert (scores.grad[0, ::2] != 0).all()
+
+    @any_dtype
+    @pytest.mark.parametrize("blocked", [-math.inf, math.inf, math.nan, 6e4, -6e4])
+    def test_what_stands_in_a_blocked_place_does_not_matter(self, dtype: torch.dtype, blocked: float):
+        scores, mask = torch.linspace(-3, 3, 35, dtype=dtype).view(5, 7), causal_mask(5, 7)
+        dirty = scores.masked_fill(~mask, blocked).requires_grad_()
+        weights = masked_softmax(dirty, mask)
+        assert torch.equal(weights, masked_softmax(scores, mask))
+        assert gradients(weights, [dirty])[0].isfinite().all()
+
+    def test_scores_and_mask_are_left_as_they_were(self):
+        scores, mask = torch.rand(5, 7), causal_mask(5, 7)
+        before = scores.clone(), mask.clone()
+        masked_softmax(scores, mask)
+        assert torch.equal(scores, before[0])
+        assert torch.equal(mask, before[1])
+
+    def test_no_keys_give_no_weights(self):
+        assert masked_softmax(torch.zeros(5, 0), torch.zeros(5, 0, dtype=torch.bool)).shape == (5, 0)
+
+
+class TestDotProduct:
+    @any_dtype
+    @any_mask
+    @any_kernel
+    def test_output_and_gradients_equal_pytorch(self, attend, mask: Tensor | None, dtype: torch.dtype):
+        ours, theirs = inputs(dtype), inputs(dtype)
+        there = None if mask is None else torch.atleast_2d(mask)
+        output = attend(*ours, mask)
+        reference = F.scaled_dot_product_attention(*theirs, attn_mask=there)
+        torch.testing.assert_close(output, reference, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+        for own, other in zip(gradients(output, ours), gradients(reference, theirs), strict=True):
+            torch.testing.assert_close(own, other, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+    def test_weights_average_the_values_to_the_output(self):
+        query, key, value = inputs()
+        output, weights = dot_product_attention(query, key, value, MASKS["per head"])
+        assert weights.shape == (2, 3, 5, 7)
+        torch.testing.assert_close(output, weights @ value)
+
+    def test_scale_replaces_one_over_root_d(self):
+        query, key, value = inputs()
+        scaled, _ = dot_product_attention(query, key, value, scale=0.25)
+        torch.testing.assert_close(scaled, whole(query / 2, key, value))
+        torch.testing.assert_close(fused_attention(query, key, value, scale=0.25), scaled)
+        torch.testing.assert_close(tiled_attention(query, key, value, block_size=2, scale=0.25), scaled)
+
+    @any_kernel
+    def test_leading_axes_broadcast(self, attend):
+        query, key, value = inputs()
+        torch.testing.assert_close(attend(query[0, 0], key[0, 0], value[0, 0]), whole(query, key, value)[0, 0])
+        shared = attend(query, key[:1, :1], value[:1, :1])
+        torch.testing.assert_close(shared, whole(query, key[:1, :1].expand_as(key), value[:1, :1].expand_as(value)))
+
+    @any_kernel
+    def test_bad_shapes_are_named(self, attend):
+        with pytest.raises(ValueError, match=r"same width, got query \(5, 4\) and key \(7, 3\)"):
+            attend(torch.zeros(5, 4), torch.zeros(7, 3), torch.zeros(7, 3))
+        with pytest.raises(ValueError, match=r"each key needs one value, got key \(7, 4\) and value \(6, 4\)"):
+            attend(torch.zeros(5, 4), torch.zeros(7, 4), torch.zeros(6, 4))
+        with pytest.raises(ValueError, match=r"must broadcast, got \(2, 5, 4\)"):
+            attend(torch.zeros(2, 5, 4), torch.zeros(3, 7, 4), torch.zeros(3, 7, 4))
+        with pytest.raises(ValueError, match=r"\(..., time, dim\), got \(4,\)"):
+            attend(torch.zeros(4), torch.zeros(7, 4), torch.zeros(7, 4))
+        with pytest.raises(ValueError, match=r"mask of shape \(7, 5\).*\(5, 7\)"):
+            attend(torch.zeros(5, 4), torch.zeros(7, 4), torch.zeros(7, 4), causal_mask(7, 5))
+
+
+@any_kernel
+class TestPromisesOfTheMask:
+    def test_an_empty_row_is_zero_forward_and_backward(self, attend):
+        tensors = inputs()
+        mask = padding_mask([0, 7], 7) & torch.tensor([True, True, False, True, True])[:, None]
+        output = attend(*tensors, mask)
+        assert (output[0] == 0).all()
+        assert (output[:, :, 2] == 0).all()
+        query, key, value = gradients(output, tensors)
+        assert query.isfinite().all()
+        assert (query[0] == 0).all()
+        assert (query[:, :, 2] == 0).all()
+        assert (key[0] == 0).all()
+        assert (value[0] == 0).all()
+
+    @pytest.mark.parametrize("size", [1e4, 1e30])
+    def test_blocked_keys_and_values_change_nothing(self, attend, size: float):
+        query, key, value = inputs(torch.float32)
+        mask = causal_mask(5, 7)
+        clean = attend(query, key, value, mask)[:, :, :2]
+        late = torch.arange(7) > 3  # hidden from queries 0 and 1
+        loud = attend(query, key.where(~late[:, None], size), value.where(~late[:, None], -size), mask)[:, :, :2]
+        assert torch.equal(clean, loud)
+
+    @pytest.mark.parametrize("junk", [math.inf, -math.inf, math.nan])
+    def test_padding_may_hold_anything(self, attend, junk: float):
+        query, key, value = inputs()
+        mask = padding_mask([4, 6], 7)
+        padding = ~mask.transpose(-1, -2)
+        clean = attend(query, key, value, mask)
+        dirty = [query, key.masked_fill(padding, junk), value.masked_fill(padding, junk)]
+        output = attend(*dirty, mask)
+        assert torch.equal(output, clean)
+        for dirt, fine in zip(gradients(output, dirty), gradients(clean, [query, key, value]), strict=True):
+            torch.testing.assert_close(dirt, fine)
+
+    def test_inputs_are_left_as_they_were(self, attend):
+        tensors = [*(x.detach() for x in inputs()), MASKS["per head"]]
+        before = [x.clone() for x in tensors if x is not None]
+        attend(*tensors)
+        assert all(torch.equal(x, y) for x, y in zip(tensors, before, strict=True) if x is not None)
+
+    def test_no_keys_give_zeros(self, attend):
+        output = attend(torch.ones(5, 4), torch.ones(0, 4), torch.ones(0, 6), torch.ones(5, 0, dtype=torch.bool))
+        assert output.tolist() == [[0.0] * 6] * 5
+
+
+class TestTiled:
+    @pytest.mark.parametrize("block_size", [1, 2, 3, 5, 7, 100])
+    def test_the_size_of_a_tile_changes_nothing(self, block_size: int):
+        tensors = inputs()
+        output = tiled_attention(*tensors, MASKS["per head"], block_size=block_size)
+        expected = whole(*tensors, MASKS["per head"])
+        torch.testing.assert_close(output, expected)
+        for own, other in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+            torch.testing.assert_close(own, other)
+
+    @any_mask
+    def test_gradients_equal_finite_differences(self, mask: Tensor | None):
+        assert torch.autograd.gradcheck(lambda q, k, v: tiled(q, k, v, mask), inputs(value_dim=2))
+
+    @pytest.mark.parametrize(("queries", "keys"), [(5, 5), (2, 7), (5, 2)])
+    def test_causal_needs_no_mask(self, queries: int, keys: int):
+        query, key, value = inputs()
+        tensors = query[..., :queries, :], key[..., :keys, :], value[..., :keys, :]
+        output = tiled_attention(*tensors, block_size=2, causal=True)
+        expected = whole(*tensors, causal_mask(queries, keys))
+        torch.testing.assert_close(output, expected)
+        for own, other in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+            torch.testing.assert_close(own, other)
+
+    def test_causal_and_a_mask_both_count(self):
+        tensors = inputs()
+        output = tiled_attention(*tensors, MASKS["padding"], block_size=2, causal=True)
+        torch.testing.assert_close(output, whole(*tensors, MASKS["padding"] & MASKS["causal"]))
+
+    def test_scores_beyond_the_range_of_exp_are_no_trouble(self):
+        query, key, value = (100 * x.float() for x in inputs())
+        torch.testing.assert_close(tiled(query, key, value), whole(query, key, value))
+
+    def test_no_tensor_of_the_size_of_the_scores_is_kept_for_the_backward_pass(self):
+        x = torch.randn(64, 4, requires_grad=True)
+        kept: list[int] = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
+            tiled_attention(x, x, x, block_size=8)
+        assert kept
+        assert max(kept) <= 64 * 4
+
+    def test_a_second_derivative_is_refused(self):
+        tensors = inputs()
+        (first,) = torch.autograd.grad(tiled(*tensors).square().sum(), tensors[:1], create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            first.sum().backward()
+
+    @pytest.mark.parametrize("block_size", [0, -2])
+    def test_a_tile_holds_at_least_one_token(self, block_size: int):
+        with pytest.raises(ValueError, match=f"block_size must be at least 1, got {block_size}"):
+            tiled_attention(*inputs(), block_size=block_size)
+
+
+class TestAdditive:
+    def test_scores_are_v_tanh_of_the_sum_of_projections(self):
+        attend = AdditiveAttention(query_dim=3, key_dim=4, hidden_dim=5)
+        query, key, value = torch.randn(3), torch.randn(2, 4), torch.randn(2, 6)
+        v, w_q, w_k = attend.score.weight[0], attend.q_proj.weight, attend.k_proj.weight
+        scores = torch.stack([v @ torch.tanh(w_q @ query + w_k @ k) for k in key])
+        output, weights = attend(query[None], key, value)
+        torch.testing.assert_close(weights[0], scores.softmax(0))
+        torch.testing.assert_close(output[0], scores.softmax(0) @ value)
+
+    def test_hidden_keys_get_nothing_whatever_they_hold(self):
+        attend = AdditiveAttention(3, 4, 5)
+        query, key, value = torch.randn(2, 5, 3), torch.randn(2, 7, 4), torch.randn(2, 7, 6)
+        mask = padding_mask([4, 0], 7)[:, 0]
+        output, weights = attend(query, key, value, mask)
+        assert (weights.masked_select(~mask) == 0).all()
+        assert (output[1] == 0).all()
+        dirty, _ = attend(query, key.masked_fill(~mask.mT, math.nan), value.masked_fill(~mask.mT, math.inf), mask)
+        assert torch.equal(dirty, output)
+        assert all(g.isfinite().all() for g in gradients(dirty, list(attend.parameters())))
+
+    def test_has_no_bias(self):
+        assert sum(p.numel() for p in AdditiveAttention(3, 4, 5).parameters()) == 3 * 5 + 4 * 5 + 5
+
+    def test_wrong_widths_are_named(self):
+        attend = AdditiveAttention(3, 4, 5)
+        with pytest.raises(ValueError, match=r"query must be \(..., time, 3\), got \(5, 4\)"):
+            attend(torch.zeros(5, 4), torch.zeros(7, 4), torch.zeros(7, 4))
+        with pytest.raises(ValueError, match=r"key must be \(..., time, 4\), got \(7, 3\)"):
+            attend(torch.zeros(5, 3), torch.zeros(7, 3), torch.zeros(7, 3))
+
+
+class TestMultiHead:
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+    @pytest.mark.parametrize("bias", [True, False])
+    @any_mask
+    def test_equals_pytorch_with_the_same_weights(self, mask: Tensor | None, bias: bool, dtype: torch.dtype):
+        theirs = nn.MultiheadAttention(12, 3, bias=bias, batch_first=True, dtype=dtype)
+        for parameter in theirs.parameters():
+            nn.init.normal_(parameter, std=0.3)
+        ours = MultiHeadAttention.from_torch(theirs)
+        query, context = torch.randn(2, 5, 12, dtype=dtype), torch.randn(2, 7, 12, dtype=dtype)
+        full = torch.ones(2, 3, 5, 7, dtype=torch.bool) if mask is None else mask.expand(2, 3, 5, 7)
+        seen = full.any(-1).all(1)  # PyTorch gives NaN where a head has nothing to attend to
+        output, weights = ours(query, context, mask, need_weights=True)
+        reference = theirs(query, context, context, attn_mask=~full.flatten(0, 1), average_attn_weights=False)
+        torch.testing.assert_close(output[seen], reference[0][seen])
+        torch.testing.assert_close(weights.transpose(1, 2)[seen], reference[1].transpose(1, 2)[seen])
+
+    @any_mask
+    def test_the_output_is_the_same_with_and_without_weights(self, mask: Tensor | None):
+        attend = MultiHeadAttention(12, 3).double()
+        query, context = torch.randn(2, 5, 12).double(), torch.randn(2, 7, 12).double()
+        with_weights, weights = attend(query, context, mask, need_weights=True)
+        without, none = attend(query, context, mask)
+        assert weights.shape == (2, 3, 5, 7)
+        assert none is None
+        torch.testing.assert_close(without, with_weights)
+
+    def test_each_head_attends_in_its_own_projection(self):
+        attend = MultiHeadAttention(12, 3)
+        x = torch.randn(2, 5, 12)
+        heads = [
+            whole(*(x @ proj.weight[4 * h : 4 * h + 4].T for proj in (attend.q_proj, attend.k_proj, attend.v_proj)))
+            for h in range(3)
+        ]
+        torch.testing.assert_close(attend(x)[0], torch.cat(heads, -1) @ attend.out_proj.weight.T)
+
+    def test_context_is_the_query_by_default(self):
+        attend, x = MultiHeadAttention(12, 3), torch.randn(2, 5, 12)
+        assert torch.equal(attend(x)[0], attend(x, x)[0])
+
+    def test_one_sequence_needs_no_batch_axis(self):
+        attend, x = MultiHeadAttention(12, 3), torch.randn(2, 5, 12)
+        torch.testing.assert_close(attend(x[0], mask=causal_mask(5))[0], attend(x, mask=causal_mask(5))[0][0])
+
+    @pytest.mark.parametrize(("bias", "count"), [(False, 4 * 12**2), (True, 4 * 12**2 + 4 * 12)])
+    def test_four_d_squared_weights(self, bias: bool, count: int):
+        assert sum(p.numel() for p in MultiHeadAttention(12, 3, bias=bias).parameters()) == count
+
+    def test_does_not_depend_on_the_mode(self):
+        attend, x = MultiHeadAttention(12, 3), torch.randn(2, 5, 12)
+        assert torch.equal(attend.train()(x, mask=causal_mask(5))[0], attend.eval()(x, mask=causal_mask(5))[0])
+
+    @pytest.mark.parametrize(("dim", "heads"), [(12, 5), (12, 0), (0, 1), (12, -3)])
+    def test_heads_must_divide_dim(self, dim: int, heads: int):
+        with pytest.raises(ValueError, match=f"heads must divide dim, got dim = {dim} and heads = {heads}"):
+            MultiHeadAttention(dim, heads)
+
+    @any_mask
+    def test_hidden_context_may_hold_anything(self, mask: Tensor | None):
+        attend = MultiHeadAttention(12, 3)
+        query, context = torch.randn(2, 5, 12), torch.randn(2, 7, 12)
+        full = torch.ones(2, 3, 5, 7, dtype=torch.bool) if mask is None else mask.expand(2, 3, 5, 7)
+        dirty = context.masked_fill(~full.any(1).any(1)[..., None], math.nan)
+        output, _ = attend(query, dirty, mask)
+        assert torch.equal(output, attend(query, context, mask)[0])
+        assert all(g.isfinite().all() for g in gradients(output, list(attend.parameters())))
+
+    def test_a_mask_that_does_not_fit_is_named(self):
+        with pytest.raises(ValueError, match=r"mask of shape \(2, 7\) .* scores of shape \(2, 3, 5, 7\)"):
+            MultiHeadAttention(12, 3)(torch.zeros(2, 5, 12), torch.zeros(2, 7, 12), torch.ones(2, 7).bool())
+
+    def test_wrong_widths_are_named(self):
+        attend = MultiHeadAttention(12, 3)
+        with pytest.raises(ValueError, match=r"query must be \(..., time, 12\), got \(2, 5, 11\)"):
+            attend(torch.zeros(2, 5, 11))
+        with pytest.raises(ValueError, match=r"context must be \(..., time, 12\), got \(2, 7, 11\)"):
+            attend(torch.zeros(2, 5, 12), torch.zeros(2, 7, 11))
+
+    @pytest.mark.parametrize("option", [{"kdim": 8}, {"add_bias_kv": True}, {"add_zero_attn": True}])
+    def test_weights_of_another_shape_are_refused(self, option):
+        with pytest.raises(ValueError, match="other must have one embed_dim"):
+            MultiHeadAttention.from_torch(nn.MultiheadAttention(12, 3, **option))
+
+
+class TestHopfield:
+    def test_is_attention_with_the_patterns_as_keys_and_values(self):
+        state, patterns = torch.randn(5, 6), torch.randn(7, 6)
+        expected, _ = dot_product_attention(state, patterns, patterns, scale=0.8)
+        torch.testing.assert_close(hopfield_update(state, patterns, 0.8), expected)
+        torch.testing.assert_close(hopfield_update(state[0], patterns, torch.tensor(0.8)), expected[0])
+
+    def test_one_step_restores_a_corrupted_pattern(self):
+        patterns = torch.randn(10, 64, generator=torch.Generator().manual_seed(0)).sign()
+        corrupted = patterns[3].clone()
+        corrupted[:16] *= -1
+        torch.testing.assert_close(hopfield_update(corrupted, patterns, 4.0), patterns[3])
+
+    def test_bad_input_is_named(self):
+        with pytest.raises(ValueError, match="beta must be above 0, got -1"):
+            hopfield_update(torch.zeros(6), torch.zeros(7, 6), -1)
+        with pytest.raises(ValueError, match=r"same width, got \(5,\) and \(7, 6\)"):
+            hopfield_update(torch.zeros(5), torch.zeros(7, 6), 1.0)
