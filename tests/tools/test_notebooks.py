@@ -88,13 +88,17 @@ def test_only_pages_with_code_become_notebooks(site: Site, write: Write) -> None
     assert pages(site.root) == [path]
 
 
-def test_stored_outputs_are_the_same_each_time_and_hold_no_widget(site: Site, write: Write) -> None:
+def test_stored_outputs_are_the_same_each_time_and_hold_no_widget(
+    site: Site, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
     path = write(FIGURE_AND_WIDGET)
     stored = []
     for _ in range(2):
         store(path, site)
         stored.append(path.with_suffix(".ipynb").read_bytes())
     assert stored[0] == stored[1]
+    assert drift(path, site) is None
     _, plot, slider = code_cells(path)
     assert [output.output_type for output in plot.outputs] == ["stream", "display_data"]
     assert plot.outputs[0].text == "0\n1\n2\n"
@@ -129,6 +133,13 @@ def test_a_missing_notebook_is_out_of_step(site: Site, stored: Path) -> None:
 def test_the_first_cell_out_of_step_is_named(site: Site, stored: Path, old: str, new: str, cell: int) -> None:
     stored.write_text(stored.read_text("utf-8").replace(old, new), "utf-8")
     assert f"page.ipynb: cell {cell} differs from page.md" in str(drift(stored, site))
+
+
+def test_a_lost_last_cell_is_out_of_step(site: Site, stored: Path) -> None:
+    notebook = nbformat.read(stored.with_suffix(".ipynb"), as_version=4)
+    notebook.cells.pop()
+    nbformat.write(notebook, stored.with_suffix(".ipynb"))
+    assert "cell 5 differs" in str(drift(stored, site))
 
 
 def test_another_output_is_not_out_of_step(site: Site, stored: Path) -> None:
@@ -211,8 +222,9 @@ def test_every_cell_has_run_and_stores_what_it_shows(book_page: Path) -> None:
     assert [cell.source for cell in cells if shows_something(cell.source) and not cell.outputs] == []
 
 
-def test_stored_outputs_hold_no_error_no_warning_and_no_widget(book_page: Path) -> None:
+def test_stored_outputs_hold_no_error_no_warning_no_bar_and_no_widget(book_page: Path) -> None:
     outputs = [output for cell in code_cells(book_page) for output in cell.outputs]
     assert [output for output in outputs if output.output_type == "error"] == []
     assert [output.text for output in outputs if output.get("name") == "stderr"] == []
+    assert [output for output in outputs if "it/s]" in output.get("data", {}).get("text/plain", "")] == []
     assert "jupyter.widget" not in book_page.with_suffix(".ipynb").read_text("utf-8")
