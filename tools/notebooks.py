@@ -19,7 +19,11 @@ from tools.page import MYST, Page
 from tools.references import Bibliography
 from tools.site import EDITIONS, ROOT, Site
 
-FOLDED = {"hide-input", "hide-cell"}
+# Tags that fold a cell on the page, and how JupyterLab and Colab are told the same.
+FOLDED = {
+    "hide-input": {"jupyter": {"source_hidden": True}, "cellView": "form"},
+    "hide-cell": {"jupyter": {"source_hidden": True, "outputs_hidden": True}, "cellView": "form"},
+}
 
 
 def pages(root: Path = ROOT) -> list[Path]:
@@ -48,10 +52,10 @@ def convert(path: Path, site: Site) -> NotebookNode:
 
 
 def code_cell(cell: NotebookNode) -> NotebookNode:
-    """The cell with its tags; what the page folds is folded in JupyterLab and Colab too."""
+    """The cell with its tags; what the page folds is folded in the notebook too."""
     metadata = dict(cell.metadata)
-    if FOLDED.intersection(metadata.get("tags", [])):
-        metadata |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
+    for tag in metadata.get("tags", []):
+        metadata |= FOLDED.get(tag, {})
     return new_code_cell(cell.source, metadata=metadata)
 
 

@@ -1,5 +1,6 @@
 """Citations and the list of references of a notebook, from the BibTeX file of the book."""
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +12,14 @@ from pybtex.style.formatting.unsrt import Style
 
 from tools.site import Edition
 
+FORMULA_OR_MARKUP = re.compile(r"(\$[^$]+\$)|([\\`*_\[\]<$])")
+
 
 class Backend(MarkdownBackend):
-    """Escapes what Markdown would take for markup, and not every full stop and hyphen."""
+    """Escapes what Markdown would take for markup, and neither formulas nor every full stop and hyphen."""
 
     def format_str(self, text: str) -> str:
-        return "".join(f"\\{character}" if character in "\\`*_[]<$" else character for character in text)
+        return FORMULA_OR_MARKUP.sub(lambda found: found[1] or f"\\{found[2]}", text)
 
 
 class Bibliography:
@@ -49,7 +52,8 @@ class Bibliography:
 
     def _authors(self, key: str) -> str:
         names = [family_name(person) for person in self._data.entries[key].persons["author"]]
-        return names[0] + self.edition.et_al if len(names) > 2 else self.edition.and_.join(names)
+        many = len(names) > 2 or names[-1] == "others"
+        return names[0] + self.edition.et_al if many else self.edition.and_.join(names)
 
     def _year(self, key: str) -> str:
         return fields(self._data.entries[key])["year"]

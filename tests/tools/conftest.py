@@ -26,6 +26,8 @@ REFERENCES = r"""
   title = {Long Short-Term Memory}, journal = {Neural Computation}, year = {1997}, doi = {10.1162/neco.1997}}
 @article{oord2016wavenet,
   author = {van den Oord, A{\"a}ron}, title = {WaveNet}, journal = {Preprint}, year = {2016}}
+@article{black2024pi0,
+  author = {Black, Kevin and others}, title = {{$\pi_0$}: A Model}, journal = {Preprint}, year = {2024}}
 """
 
 HEAD = """---

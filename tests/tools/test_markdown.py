@@ -73,6 +73,10 @@ def test_a_work_without_an_address_is_cited_without_a_link(plain: Plain) -> None
     assert plain("{cite:t}`oord2016wavenet`") == "van den Oord (2016)"
 
 
+def test_authors_left_out_of_the_entry_are_not_called_others(plain: Plain) -> None:
+    assert plain("{cite:p}`black2024pi0`") == "(Black 等, 2024)"
+
+
 def test_citations_are_found_in_titles_tables_and_quotations(plain: Plain, page: Callable[..., Page]) -> None:
     keys = ["vaswani2017attention", "hochreiter1997long", "oord2016wavenet"]
     cite = "{{cite:t}}`{}`".format
@@ -83,14 +87,16 @@ def test_citations_are_found_in_titles_tables_and_quotations(plain: Plain, page:
 
 
 def test_the_list_of_references_has_each_work_once_in_order(page: Callable[..., Page]) -> None:
-    keys = ["vaswani2017attention", "oord2016wavenet", "hochreiter1997long", "oord2016wavenet"]
+    keys = ["vaswani2017attention", "oord2016wavenet", "hochreiter1997long", "oord2016wavenet", "black2024pi0"]
     listing = page("").bibliography.listing(keys).splitlines()
     assert [line.split(".")[0] for line in listing] == [
+        "- Kevin Black and others",
         "- Sepp Hochreiter and Jürgen Schmidhuber",
         "- Aäron van den Oord",
         "- Ashish Vaswani, Noam Shazeer, and Niki Parmar",
     ]
-    assert "need\\_. In *NeurIPS*" in listing[2]
+    assert "$\\pi _0$: a model. *Preprint*" in listing[0]
+    assert "need\\_. In *NeurIPS*" in listing[3]
 
 
 def test_equations_are_numbered_through_the_page(plain: Plain) -> None:

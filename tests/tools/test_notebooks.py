@@ -58,7 +58,7 @@ def test_cells_follow_the_page_between_the_installation_and_the_references(site:
     assert first.source == solution.source == 'print("一")'
     assert (middle.source, references.source.splitlines()[0]) == ("## 二", "## 参考文献")
     assert solution.metadata["tags"] == ["solution", "hide-cell"]
-    assert solution.metadata["jupyter"] == {"source_hidden": True}
+    assert solution.metadata["jupyter"] == {"source_hidden": True, "outputs_hidden": True}
 
 
 def test_a_page_is_its_own_edition(site: Site, write: Write) -> None:
