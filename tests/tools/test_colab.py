@@ -84,6 +84,7 @@ def variables(python: Path, remote: Path, address: str) -> dict[str, str]:
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{remote.as_uri()}.insteadOf",
         "GIT_CONFIG_VALUE_0": address,
+        "OMP_NUM_THREADS": "1",  # on a busy machine several threads wait for each other
         "PIP_NO_INDEX": "1",
         "PIP_NO_BUILD_ISOLATION": "0",  # pip reads a 0 here as: without isolation
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
