@@ -12,7 +12,6 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.config import Config
-from sphinx.locale import _
 from sphinx.search import js_index
 
 LANGUAGES = {"zh": "中文", "en": "English"}
@@ -68,17 +67,9 @@ def add_twin(
         context["twin"] = {"language": language, "name": LANGUAGES[language], "url": url}
 
 
-def label_solutions(app: Sphinx, doctree: nodes.document) -> None:
-    """A folded cell that is tagged `solution` says so."""
-    for cell in doctree.findall(nodes.container):
-        if "tag_solution" in cell["classes"]:
-            cell["prompt_show"], cell["prompt_hide"] = _("Show the solution's code"), _("Hide the solution's code")
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     os.environ["TQDM_DISABLE"] = "1"  # a progress bar is a widget: it would stay on the page, dead
     os.environ["OMP_NUM_THREADS"] = "1"  # the same sums on any number of cores, as in the notebooks
     app.add_builder(EditionBuilder, override=True)
     app.connect("html-page-context", add_twin)
-    app.connect("doctree-read", label_solutions)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
