@@ -1,6 +1,7 @@
 """One training loop for all models of the book."""
 
 import math
+import os
 from collections.abc import Callable, Iterable
 from typing import Literal
 
@@ -79,7 +80,9 @@ def fit(
     try:
         _look(model, watch, 0)
         # At most three redraws a second: in a notebook each is a message to the browser.
-        for step in (bar := tqdm(range(1, steps + 1), desc=label, leave=False, mininterval=1 / 3)):
+        # The notebook's bar does not read TQDM_DISABLE by itself, which builds and tests set.
+        hidden = bool(os.environ.get("TQDM_DISABLE"))
+        for step in (bar := tqdm(range(1, steps + 1), desc=label, leave=False, mininterval=1 / 3, disable=hidden)):
             value = loss(model, *_next_batch(stream, step, steps))
             history.append(_finite(value, step))
             update.zero_grad()
