@@ -84,6 +84,12 @@ class TestMaskedSoftmax:
         assert torch.equal(weights, masked_softmax(scores, mask))
         assert gradients(weights, [dirty])[0].isfinite().all()
 
+    @any_dtype
+    def test_no_allowed_score_is_low_enough_to_lose_to_a_blocked_one(self, dtype: torch.dtype):
+        lowest = torch.finfo(dtype).min
+        weights = masked_softmax(torch.tensor([[lowest, 0.0]], dtype=dtype), torch.tensor([[True, False]]))
+        assert weights.tolist() == [[1.0, 0.0]]
+
     def test_scores_and_mask_are_left_as_they_were(self):
         scores, mask = torch.rand(5, 7), causal_mask(5, 7)
         before = scores.clone(), mask.clone()

@@ -72,7 +72,7 @@ def test_masks_that_broadcast_are_accepted(shape: tuple[int, ...]):
     check_mask(torch.ones(shape, dtype=torch.bool), (2, 3, 5, 7))
 
 
-@pytest.mark.parametrize("shape", [(7, 5), (4, 5, 7), (1, 2, 3, 5, 7)])
+@pytest.mark.parametrize("shape", [(7, 5), (5, 5), (4, 5, 7), (1, 2, 3, 5, 7)])
 def test_a_mask_that_does_not_broadcast_names_both_shapes(shape: tuple[int, ...]):
     with pytest.raises(ValueError, match=r"mask of shape .* scores of shape \(2, 3, 5, 7\)") as error:
         check_mask(torch.ones(shape, dtype=torch.bool), (2, 3, 5, 7))

@@ -17,6 +17,7 @@ from lib.plots import FONT, curves, heatmap, style, use_style
 @pytest.fixture(autouse=True)
 def book_style() -> Iterator[None]:
     with warnings.catch_warnings(), matplotlib.rc_context():
+        warnings.simplefilter("default")  # as for a reader, whose warnings are not errors
         matplotlib.use("agg")
         use_style()
         yield

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from lib.dot_product import dot_product_attention
 from lib.masks import causal_mask, padding_mask
@@ -27,6 +28,11 @@ def inputs(dtype: torch.dtype = torch.float64, value_dim: int = 6) -> tuple[Tens
         return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_()
 
     return draw(2, 3, 5, 4), draw(2, 3, 7, 4), draw(2, 3, 7, value_dim)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
 
 
 def gradients(output: Tensor, of: Sequence[Tensor]) -> list[Tensor]:
@@ -94,6 +100,27 @@ def test_memory_is_that_of_the_inputs_not_of_the_scores(causal: bool):
         whole(x, x, x).sum().backward()
     assert tiles.numbers == 128 * 4
     assert matrix.numbers == 128 * 128
+
+
+def test_tiles_that_lie_in_the_future_cost_nothing():
+    x = torch.randn(64, 4, requires_grad=True)
+    with FlopCounterMode(display=False) as full:
+        tiled_attention(x, x, x, block_size=4).sum().backward()
+    with FlopCounterMode(display=False) as causal:
+        tiled_attention(x, x, x, block_size=4, causal=True).sum().backward()
+    assert causal.get_total_flops() / full.get_total_flops() == (16 + 1) / (2 * 16)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_halves_are_rounded_once_however_many_tiles(dtype: torch.dtype):
+    query, key, value = (
+        torch.randn(3, 5, 4).to(dtype),
+        torch.randn(3, 700, 4).to(dtype),
+        torch.rand(3, 700, 6).to(dtype),
+    )
+    exact = whole(query.double(), key.double(), value.double())
+    error = (tiled_attention(query, key, value, block_size=2) - exact).abs()
+    assert (error <= 0.51 * torch.finfo(dtype).eps * exact).all()
 
 
 def test_a_second_derivative_is_refused():
