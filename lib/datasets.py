@@ -31,7 +31,7 @@ def noisy_curve(n: int = 50, noise: float = 0.3, *, generator: Generator) -> tup
     Raises:
         ValueError: `n` is below 1 or `noise` is negative.
 
-    Source: Zhang et al., Dive into Deep Learning, §11.2.
+    Source: Zhang et al. 2021, Dive into Deep Learning, §10.2, with less noise.
 
     >>> x, y = noisy_curve(3, noise=0.0, generator=torch.Generator().manual_seed(0))
     >>> bool((y == true_curve(x)).all())

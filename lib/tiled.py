@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -63,14 +64,16 @@ def tiled_attention(
     return _TiledAttention.apply(query, key, value, tiles)
 
 
+@dataclass(frozen=True)
 class _Tiles:
     """Where the tiles lie, and the scores in one of them."""
 
-    def __init__(
-        self, queries: int, keys: int, mask: Tensor | None, block_size: int, causal: bool, scale: float
-    ) -> None:
-        self.queries, self.keys, self.block_size = queries, keys, block_size
-        self.mask, self.causal, self.scale = mask, causal, scale
+    queries: int
+    keys: int
+    mask: Tensor | None
+    block_size: int
+    causal: bool
+    scale: float
 
     def rows(self) -> Iterator[slice]:
         return self._slices(self.queries)
