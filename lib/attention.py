@@ -172,11 +172,14 @@ class MultiHeadAttention(nn.Module):
         context: Tensor | None = None,
         mask: Tensor | None = None,
         need_weights: bool = False,
+        *,
+        bias: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from `query` (batch, query, dim) to `context` (batch, key, dim), by default to itself.
 
-        `mask` broadcasts to (batch, heads, query, key). Returns the output (batch, query, dim), and the
-        weights (batch, heads, query, key) if asked for, else None, and the fused kernel does the work.
+        `mask` and `bias`, numbers added to the scores, broadcast to (batch, heads, query, key). Returns the
+        output (batch, query, dim), and the weights (batch, heads, query, key) if asked for, else None, and the
+        fused kernel does the work.
         Raises ValueError where shapes don't fit.
         """
         context = query if context is None else context
@@ -185,14 +188,17 @@ class MultiHeadAttention(nn.Module):
         if mask is not None:
             check_mask(mask, (*context.shape[:-2], self.heads, query.shape[-2], context.shape[-2]))
             context = blank_unseen(context, mask.any(-3) if mask.ndim > 2 else mask)  # hidden from all heads
-        q = self._split(self.q_proj(query))
-        k, v = self._split(self.k_proj(context)), self._split(self.v_proj(context))
+        q, k, v = self.project(query, context)
         weights = None
         if need_weights:
-            output, weights = dot_product_attention(q, k, v, mask)
+            output, weights = dot_product_attention(q, k, v, mask, bias=bias)
         else:
-            output = fused_attention(q, k, v, mask)
+            output = fused_attention(q, k, v, mask, bias=bias)
         return self.out_proj(output.transpose(-3, -2).flatten(-2)), weights
+
+    def project(self, query: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Give queries, keys and values of all heads, (batch, heads, time, dim / heads)."""
+        return self._split(self.q_proj(query)), self._split(self.k_proj(context)), self._split(self.v_proj(context))
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)  # (batch, heads, time, dim / heads)

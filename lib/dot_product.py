@@ -4,8 +4,9 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
-from lib.inputs import blank_unseen, check_inputs
+from lib.inputs import blank_unseen, check_bias, check_inputs
 from lib.masks import check_mask
 
 
@@ -39,11 +40,17 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, scale: float | None = None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Average the values with weights that grow with the dot product of query and key.
 
-        Attention(Q, K, V) = softmax(Q Kᵀ / √d) V
+        Attention(Q, K, V) = softmax(Q Kᵀ / √d + B) V
 
     Args:
         query: (..., query, dim).
@@ -51,14 +58,15 @@ def dot_product_attention(
         value: (..., key, value_dim).
         mask: boolean, broadcastable to (..., query, key), `True` = may attend.
         scale: factor on the dot products; 1/√dim when left out.
+        bias: B, numbers broadcastable to (..., query, key), such as `lib.positions.alibi_bias`; 0 when left out.
 
     Returns:
         The output (..., query, value_dim) and the weights (..., query, key).
 
     Raises:
-        ValueError: shapes of query, key, value or mask don't fit.
+        ValueError: shapes of query, key, value, mask or bias don't fit.
 
-    Source: Vaswani et al. 2017, equation 1.
+    Source: Vaswani et al. 2017, equation 1, without B.
 
     >>> query = torch.tensor([[0.0, math.sqrt(2)]])
     >>> key, value = torch.eye(2), torch.tensor([[1.0], [0.0]])
@@ -66,15 +74,25 @@ def dot_product_attention(
     >>> weights
     tensor([[0.2689, 0.7311]])
     """
-    check_inputs(query, key, value, mask)
+    shape = check_inputs(query, key, value, mask)
     key, value = blank_unseen(key, mask), blank_unseen(value, mask)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    weights = masked_softmax(query @ key.transpose(-2, -1) * scale, mask)
+    scores = query @ key.transpose(-2, -1) * scale
+    if bias is not None:
+        check_bias(bias, shape)
+        scores = scores + bias.to(scores.dtype)
+    weights = masked_softmax(scores, mask)
     return weights @ value, weights
 
 
 def fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, scale: float | None = None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Give the output of `dot_product_attention` through PyTorch's fused kernel, without the weights.
 
@@ -87,11 +105,14 @@ def fused_attention(
     tensor([[1., 0.],
             [0., 0.]])
     """
-    check_inputs(query, key, value, mask)
+    shape = check_inputs(query, key, value, mask)
+    if bias is not None:
+        check_bias(bias, shape)
+        bias = torch.atleast_2d(bias.to(query.dtype))
     if mask is None:
-        return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale)
+        return scaled_dot_product_attention(query, key, value, bias, scale=scale)
     key, value = blank_unseen(key, mask), blank_unseen(value, mask)
     empty = ~mask.any(-1, keepdim=True)
     allowed = torch.atleast_2d(mask | empty)
-    output = torch.nn.functional.scaled_dot_product_attention(query, key, value, allowed, scale=scale)
-    return output.masked_fill(empty, 0.0)
+    added = allowed if bias is None else torch.where(allowed, bias, -math.inf)
+    return scaled_dot_product_attention(query, key, value, added, scale=scale).masked_fill(empty, 0.0)

@@ -44,6 +44,23 @@ def check_inputs(
     return shape
 
 
+def check_bias(bias: Tensor, shape: torch.Size) -> None:
+    """Raise unless `bias` holds numbers and broadcasts to scores of `shape`.
+
+    Raises:
+        ValueError: naming the shape expected and the one that came.
+
+    >>> check_bias(torch.zeros(4, 1, 7), torch.Size([2, 4, 5, 7]))
+    """
+    if not bias.is_floating_point():
+        raise ValueError(f"bias must hold floating-point numbers, got {bias.dtype}")
+    fits = bias.ndim <= len(shape) and all(
+        b in (1, s) for b, s in zip(reversed(bias.shape), reversed(shape), strict=False)
+    )
+    if not fits:
+        raise ValueError(f"bias of shape {tuple(bias.shape)} does not broadcast to scores of shape {tuple(shape)}")
+
+
 def blank_unseen(rows: Tensor, mask: Tensor | None) -> Tensor:
     """Return keys or values with zeros where no query may attend: a weight of 0 times inf or NaN would be NaN.
 
