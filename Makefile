@@ -31,6 +31,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright
+	$(BIN)/python -m tools.notebooks --check
 
 notebooks: $(READY)
 	$(BIN)/python -m tools.notebooks

@@ -25,7 +25,7 @@ def close_up(before: str, text: str, after: str) -> str:
     return "".join(kept) + whole[last:end]
 
 
-def close_up_paragraphs(app: Sphinx, doctree: nodes.document) -> None:
+def close_up_paragraphs(app: Sphinx, doctree: nodes.document, docname: str = "") -> None:
     """Close up the running text of paragraphs, headings and table cells; code and formulas stay as they are."""
     for element in doctree.findall(nodes.TextElement):
         if isinstance(element, nodes.FixedTextElement):
@@ -39,4 +39,5 @@ def close_up_paragraphs(app: Sphinx, doctree: nodes.document) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", close_up_paragraphs)
+    app.connect("doctree-resolved", close_up_paragraphs)  # once more, around citations
     return {"parallel_read_safe": True, "parallel_write_safe": True}
