@@ -1,0 +1,184 @@
+"""From logits to the next token: temperature, top-k, top-p, and the draw.
+
+Every function works a row at a time on any leading shape, (..., vocabulary), and leaves its input as it is. A
+filter takes a token out by setting its logit to −∞; such logits in the input are fine, and stay out.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+__all__ = ["apply_temperature", "keep_top_k", "keep_top_p", "next_token_probabilities", "sample"]
+
+
+def apply_temperature(logits: Tensor, t: float) -> Tensor:
+    """Divide the logits by a temperature: below 1 the likely tokens gain, above 1 the unlikely ones.
+
+        p_i ∝ exp(z_i / T)
+
+    At T = 0, the limit, the most likely token alone is left (the first of equals): greedy.
+
+    Args:
+        logits: (..., vocabulary).
+        t: the temperature T, at least 0.
+
+    Returns:
+        Logits of the same shape.
+
+    Raises:
+        ValueError: `t` is negative or not a number.
+
+    Source: Ackley, Hinton & Sejnowski 1985 (the temperature of a Boltzmann machine).
+
+    >>> apply_temperature(torch.tensor([1.0, 3.0, 2.0]), 0.5)
+    tensor([2., 6., 4.])
+    >>> apply_temperature(torch.tensor([1.0, 3.0, 2.0]), 0)
+    tensor([-inf, 3., -inf])
+    """
+    if not t >= 0:
+        raise ValueError(f"temperature must be at least 0, got {t}")
+    if t == 0:
+        return keep_top_k(logits, 1)
+    limits = torch.finfo(logits.dtype)
+    return logits / min(max(t, limits.tiny), limits.max)
+
+
+def keep_top_k(logits: Tensor, k: int) -> Tensor:
+    """Keep the k most likely tokens; of equals at the border the first ones, so never more than k.
+
+    Hugging Face's `TopKLogitsWarper` keeps all that are equal to the k-th.
+
+    Args:
+        logits: (..., vocabulary).
+        k: how many to keep, at least 1; above the vocabulary all are kept.
+
+    Returns:
+        Logits of the same shape, −∞ for what was taken out.
+
+    Raises:
+        ValueError: `k` is below 1.
+
+    Source: Fan, Lewis & Dauphin 2018, §4.
+
+    >>> keep_top_k(torch.tensor([1.0, 3.0, 2.0, 2.0]), 2)
+    tensor([-inf, 3., 2., -inf])
+    """
+    if k < 1:
+        raise ValueError(f"top_k must be at least 1, got {k}")
+    order = _most_likely_first(logits)
+    return logits.scatter(-1, order[..., k:], -math.inf)
+
+
+def keep_top_p(logits: Tensor, p: float) -> Tensor:
+    """Keep the smallest set of tokens whose probability is at least p: the nucleus.
+
+        the smallest V with Σ_{i∈V} p_i ≥ p, filled from the most likely down
+
+    The token that crosses p belongs to the set; where p is met exactly (to a few units of rounding), nothing
+    more does. At least one token stays, and p = 1 keeps all. Of equals at the border the first ones stay.
+
+    Args:
+        logits: (..., vocabulary).
+        p: probability to keep, from 0 to 1.
+
+    Returns:
+        Logits of the same shape, −∞ for what was taken out.
+
+    Raises:
+        ValueError: `p` lies outside 0 … 1.
+
+    Source: Holtzman et al. 2020, equations 2 and 3.
+
+    >>> keep_top_p(torch.tensor([0.5, 0.25, 0.25]).log(), 0.5).exp()
+    tensor([0.5000, 0.0000, 0.0000])
+    >>> keep_top_p(torch.tensor([0.5, 0.25, 0.25]).log(), 0.6).exp()
+    tensor([0.5000, 0.2500, 0.0000])
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"top_p must lie in 0 … 1, got {p}")
+    if p == 1:
+        return logits.clone()
+    order = _most_likely_first(logits)
+    mass = logits.gather(-1, order).double().softmax(-1).cumsum(-1)
+    # Logits in single precision are not exact, so neither is their mass: 0.49999997 is meant to be 0.5.
+    rounding = 8 * torch.finfo(torch.promote_types(logits.dtype, torch.float32)).eps
+    met = (mass >= p - rounding).roll(1, -1)  # before this token
+    met[..., 0] = False
+    return logits.masked_fill(met.scatter(-1, order, met), -math.inf)
+
+
+def next_token_probabilities(
+    logits: Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """Turn logits into the distribution that the next token is drawn from.
+
+    In the order of Hugging Face: temperature, then top-k, then top-p, whose mass is that of the tokens which
+    top-k left. What is kept is renormalised by softmax.
+
+    Args:
+        logits: (..., vocabulary).
+        temperature: at least 0; 0 is greedy.
+        top_k: at least 1; no limit when left out.
+        top_p: from 0 to 1; no limit when left out.
+
+    Returns:
+        Probabilities (..., vocabulary), exactly 0 for what was taken out.
+
+    Raises:
+        ValueError: a setting is out of range, or a row of logits holds NaN, +∞ or nothing but −∞.
+
+    >>> logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log()
+    >>> next_token_probabilities(logits, top_k=3, top_p=0.7)
+    tensor([0.5714, 0.4286, 0.0000, 0.0000])
+    """
+    if logits.ndim < 1 or logits.shape[-1] == 0:
+        raise ValueError(f"logits must be (..., vocabulary), got {tuple(logits.shape)}")
+    top = logits.amax(-1, keepdim=True)
+    if not top.isfinite().all():
+        raise ValueError("logits must hold a finite number in each row, and neither NaN nor +inf")
+    # Softmax ignores a shift of its row. Measured from the largest, no temperature is too small.
+    kept = apply_temperature(logits - top, temperature)
+    if top_k is not None:
+        kept = keep_top_k(kept, top_k)
+    if top_p is not None:
+        kept = keep_top_p(kept, top_p)
+    return kept.softmax(-1)
+
+
+def sample(
+    logits: Tensor,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Draw the next token of each row from `next_token_probabilities`.
+
+    Args:
+        logits: (..., vocabulary).
+        temperature: at least 0; 0 is greedy: the most likely token, the first of equals, with nothing drawn.
+        top_k: at least 1; no limit when left out.
+        top_p: from 0 to 1; no limit when left out.
+        generator: source of the random draws; torch's global one when left out.
+
+    Returns:
+        Token numbers (...), int64.
+
+    Raises:
+        ValueError: as in `next_token_probabilities`.
+
+    >>> sample(torch.tensor([[0.0, 2.0, 1.0], [5.0, 1.0, 5.0]]), temperature=0)
+    tensor([1, 0])
+    """
+    probabilities = next_token_probabilities(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+    if temperature == 0:
+        return probabilities.argmax(-1)
+    rows = probabilities.flatten(0, -2) if probabilities.ndim > 1 else probabilities[None]
+    return torch.multinomial(rows, 1, generator=generator).view(logits.shape[:-1])
+
+
+def _most_likely_first(logits: Tensor) -> Tensor:
+    """Token numbers (..., vocabulary) by falling logit, equals in their own order."""
+    return logits.argsort(dim=-1, descending=True, stable=True)
