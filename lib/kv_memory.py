@@ -31,7 +31,7 @@ SHAPES = (
     ModelShape("Mistral 7B", 32, 32, 8, 128, 8192, 7.24e9, "Jiang et al. 2023, table 1"),
     ModelShape("Llama 3.1 8B", 32, 32, 8, 128, 131072, 8.03e9, "Grattafiori et al. 2024, table 3"),
     ModelShape("Llama 3.1 405B", 126, 128, 8, 128, 131072, 406e9, "Grattafiori et al. 2024, table 3"),
-    ModelShape("Qwen2.5 7B", 28, 28, 4, 128, 131072, 7.62e9, "Qwen Team 2024, table 1"),
+    ModelShape("Qwen2.5 7B", 28, 28, 4, 128, 131072, 7.62e9, "Yang et al. 2024 (Qwen2.5), table 1"),
 )
 
 
