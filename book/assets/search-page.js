@@ -3,9 +3,9 @@
 
 const phrasesOf = (query) => query.toLowerCase().split(/\s+/).filter(Boolean);
 
-/** The text around the first place of a phrase, about 100 characters. */
+/** The text around the first place of a phrase, or its beginning where only the heading has it: about 100 characters. */
 function excerptAround(text, phrase) {
-  const at = text.toLowerCase().indexOf(phrase);
+  const at = Math.max(0, text.toLowerCase().indexOf(phrase));
   const start = Math.max(0, at - 40);
   const end = Math.min(text.length, at + phrase.length + 60);
   return (start > 0 ? "…" : "") + text.slice(start, end) + (end < text.length ? "…" : "");
@@ -17,8 +17,9 @@ function sectionsOf(html) {
   page.querySelectorAll(".headerlink, script, style, .katex-mathml").forEach((element) => element.remove());
   return [...page.querySelectorAll("article section[id]")].reverse().map((section) => {
     section.remove(); // innermost first
-    const title = section.querySelector("h1, h2, h3, h4").textContent.trim();
-    return { id: section.id, title, text: section.textContent.replace(/\s+/g, " ").trim() };
+    const heading = section.querySelector("h1, h2, h3, h4");
+    heading.remove();
+    return { id: section.id, title: heading.textContent, text: section.textContent.replace(/\s+/g, " ").trim() };
   }).reverse();
 }
 
@@ -35,7 +36,7 @@ Search.makeSearchSummary = (html, terms, anchor) => {
   const phrases = phrasesOf(new URLSearchParams(location.search).get("q") ?? "");
   const hits = sectionsOf(html)
     .filter((section) => !anchor || anchor === `#${section.id}`)
-    .map((section) => [section, phrases.find((phrase) => section.text.toLowerCase().includes(phrase))])
+    .map((section) => [section, phrases.find((phrase) => `${section.title} ${section.text}`.toLowerCase().includes(phrase))])
     .filter(([, phrase]) => phrase);
   return hits.length ? listOf(hits) : plainSummary(html, terms, anchor);
 };

@@ -1,4 +1,4 @@
-"""Citations in the Chinese edition's words: （Vaswani 等, 2017）. `bibtex_reference_style: author_year_zh` chooses them."""
+"""Citations in Chinese, （Vaswani 等, 2017）: `bibtex_reference_style: author_year_zh` chooses them."""
 
 from dataclasses import dataclass, field
 

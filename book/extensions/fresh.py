@@ -1,6 +1,7 @@
 """Chapters run anew when the kernels they import change, though their own cells haven't."""
 
 import hashlib
+import shutil
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -16,9 +17,12 @@ def fingerprint(root: Path) -> str:
 
 
 def keep_cache_apart(app: Sphinx, config: Config) -> None:
-    """The cache knows a notebook by its cells alone: results of other kernels go to another folder."""
+    """The cache knows a notebook by its cells alone: each state of the kernels has a folder, and the last one stays."""
     config.kernels = fingerprint(Path(app.srcdir))
-    config.nb_execution_cache_path = str(Path(app.outdir).parent / ".jupyter_cache" / config.kernels)
+    cache = Path(app.outdir).parent / ".jupyter_cache"
+    for older in set(cache.glob("*/")) - {cache / config.kernels}:
+        shutil.rmtree(older)
+    config.nb_execution_cache_path = str(cache / config.kernels)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
