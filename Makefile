@@ -37,7 +37,7 @@ notebooks: $(READY)
 	$(BIN)/python -m tools.notebooks
 
 bench: book chromium
-	set -e; for script in benchmarks/*.py; do $(BIN)/python $$script; done
+	set -e; for script in benchmarks/*.py; do $(BIN)/python -m benchmarks.$$(basename $$script .py); done
 
 serve: book
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000

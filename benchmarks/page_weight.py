@@ -1,38 +1,21 @@
-"""What a reader's first view of each page moves, gzipped as a host would: `python benchmarks/page_weight.py`.
+"""What a reader's first view of each page moves, gzipped as a host would: `python -m benchmarks.page_weight`.
 
 Drives the system's Chromium over the built book; exits 1 when a page is heavier than the limit or asks another host.
 """
 
 import gzip
-import shutil
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
+
+from tools.browser import chromium, served
 
 HTML = Path(__file__).parents[1] / "_build" / "html"
 LIMIT = 600  # KB a page
 PACKED = {".woff2", ".png", ".jpg", ".webp"}  # compressed already: a host sends them as they are
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        pass
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine for as long as the block runs."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
 
 
 def weight(file: Path) -> int:
@@ -67,14 +50,11 @@ def table(pages: dict[str, dict[str, int]]) -> Iterator[str]:
 
 
 def main() -> int:
-    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     names = sorted(str(path.relative_to(HTML)) for path in HTML.rglob("*.html") if "_static" not in path.parts)
     if not names:
         sys.exit("nothing in _build/html: run make book")
-    with served(HTML) as site, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+    with served(HTML) as site, chromium() as browser:
         pages = {name: first_view(browser, site, name) for name in names}
-        browser.close()
     print("\n".join(table(pages)))
     heavy = [name for name, sizes in pages.items() if sum(sizes.values()) > LIMIT * 1000]
     if heavy:

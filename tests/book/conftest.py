@@ -1,35 +1,18 @@
 """The built book, served under a sub-path as on GitHub Pages, and a browser that notices any trouble."""
 
-import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route
+
+from tools.browser import chromium, served
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
-SUBPATH = "/attention-and-transformer/"
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 Visit = Callable[..., Page]
-
-
-class BookHandler(SimpleHTTPRequestHandler):
-    """Serve a folder under SUBPATH and nothing beside it, without a log."""
-
-    def translate_path(self, path: str) -> str:
-        if not path.startswith(SUBPATH):
-            return str(HTML / "outside-of-the-sub-path")
-        return super().translate_path("/" + path.removeprefix(SUBPATH))
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture(scope="session")
@@ -37,23 +20,15 @@ def site() -> Iterator[str]:
     """Build the book as a person would, serve it, and give the address that pages are relative to."""
     build = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True)
     assert build.returncode == 0, build.stdout[-4000:] + build.stderr[-4000:]
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(BookHandler, directory=str(HTML))) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}{SUBPATH}"
-        server.shutdown()
-        thread.join()
+    with served(HTML, "/attention-and-transformer/") as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The system's Chromium."""
-    executable = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    assert executable, f"install one of {', '.join(CHROMIUM)}"
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -182,5 +182,6 @@ def test_the_search_index_loads_on_the_search_page_alone(visit: Visit) -> None:
 
 
 def test_no_page_is_heavier_than_its_limit(site: str) -> None:
-    weights = subprocess.run([sys.executable, ROOT / "benchmarks/page_weight.py"], capture_output=True, text=True)
+    command = [sys.executable, "-m", "benchmarks.page_weight"]
+    weights = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert weights.returncode == 0, weights.stdout + weights.stderr
