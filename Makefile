@@ -49,12 +49,13 @@ clean:
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "This book needs Python 3.11 or newer; '$(PYTHON)' is older or missing. Try: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up .venv, which takes a few minutes the first time"
 	$(PYTHON) -m venv .venv
 	@# Alone and without retries: where this index can't be reached it must not cost ten seconds a package.
 	$(BIN)/pip install --no-deps --retries 0 --index-url https://download.pytorch.org/whl/cpu $(TORCH) \
 	  || $(BIN)/pip install $(TORCH)
-	$(BIN)/pip install -r requirements.txt
-	$(BIN)/pip install --no-deps --no-build-isolation -e .
+	$(BIN)/pip install -q -r requirements.txt
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
 	touch $@
 
 # Tests and benchmarks look at pages in the system's browser.

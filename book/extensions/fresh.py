@@ -1,24 +1,36 @@
-"""Chapters run anew when the kernels they import change, though their own cells haven't."""
+"""Nothing on the site is stale: Sphinx looks at the pages' sources alone, this at all else that they are made of."""
 
 import hashlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-SOURCES = ("lib/**/*.py", "lib/**/*.js", "lib/**/*.css", "requirements.txt")
+KERNELS = ("lib/**/*.py", "lib/**/*.js", "lib/**/*.css", "requirements.txt")
+READERS = ("book/extensions/*.py",)
+FRAME = ("book/assets/**/*", "book/templates/*", "book/locale/**/*.po", "book/extensions/*.js")
 
 
-def fingerprint(root: Path) -> str:
-    """A digest of everything that a chapter's results depend on beside its own cells."""
-    files = sorted(path for pattern in SOURCES for path in root.glob(pattern))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+def fingerprint(root: Path, patterns: Iterable[str]) -> str:
+    """A digest of the files that match, by name and content."""
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in patterns for path in root.glob(pattern) if path.is_file()):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def take_fingerprints(app: Sphinx, config: Config) -> None:
+    """Set the values whose change makes Sphinx read or write every page again."""
+    root = Path(app.srcdir)
+    config.kernels = fingerprint(root, KERNELS)
+    config.readers = fingerprint(root, READERS)
+    config.frame = fingerprint(root, FRAME)
 
 
 def keep_cache_apart(app: Sphinx, config: Config) -> None:
     """The cache knows a notebook by its cells alone: each state of the kernels has a folder, and the last one stays."""
-    config.kernels = fingerprint(Path(app.srcdir))
     cache = Path(app.outdir).parent / ".jupyter_cache"
     for older in set(cache.glob("*/")) - {cache / config.kernels}:
         shutil.rmtree(older)
@@ -26,6 +38,9 @@ def keep_cache_apart(app: Sphinx, config: Config) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_config_value("kernels", "", "env", [str])  # "env": a new value has every page read again
+    app.add_config_value("kernels", "", "env", [str])  # "env": every page is read again
+    app.add_config_value("readers", "", "env", [str])
+    app.add_config_value("frame", "", "html", [str])  # "html": every page is written again, with the static files
+    app.connect("config-inited", take_fingerprints)
     app.connect("config-inited", keep_cache_apart)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,7 @@
 """What the build lets through, shown on a small book with this book's configuration."""
 
 import json
-import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,15 +74,24 @@ def test_a_second_build_keeps_the_search_index_of_pages_that_did_not_change(tmp_
     assert not index["terms"].get("甲")
 
 
-def test_results_are_stale_once_a_kernel_changes(tmp_path: Path) -> None:
-    fingerprint = runpy.run_path(str(ROOT / "book/extensions/fresh.py"))["fingerprint"]
-    kernel = tmp_path / "lib" / "attention.py"
-    kernel.parent.mkdir()
-    kernel.write_text("scale = 1")
-    before = fingerprint(tmp_path)
-    assert fingerprint(tmp_path) == before
-    kernel.write_text("scale = 2")
-    assert fingerprint(tmp_path) != before
+def test_a_second_build_runs_the_cells_again_when_a_kernel_changed(tmp_path: Path, build: Build) -> None:
+    cell = CELL.format("print(open('../../lib/kernel.py').read())")
+    (tmp_path / "book/zh/index.md").write_text(f"{HEAD}# 首页\n\n{cell}\n", encoding="utf-8")
+    (tmp_path / "lib").mkdir()
+    for kernel in ("scale = 1", "scale = 2"):
+        (tmp_path / "lib/kernel.py").write_text(kernel)
+        assert build().returncode == 0
+        assert kernel in (tmp_path / "_build/html/index.html").read_text(encoding="utf-8")
+
+
+def test_a_second_build_copies_styles_though_no_page_changed(tmp_path: Path, build: Build) -> None:
+    (tmp_path / "book/zh/index.md").write_text("# 首页\n", encoding="utf-8")
+    (tmp_path / "book/assets").unlink()
+    shutil.copytree(ROOT / "book/assets", tmp_path / "book/assets")
+    for rule in ("p { color: red }", "p { color: blue }"):
+        (tmp_path / "book/assets/book.css").write_text(rule)
+        assert build().returncode == 0
+        assert (tmp_path / "_build/html/_static/book.css").read_text() == rule
 
 
 def test_emphasis_leaves_no_space_behind_chinese_punctuation(tmp_path: Path, build: Build) -> None:
