@@ -50,8 +50,10 @@ class LearnedPositions(nn.Module):
     Args:
         max_length: rows of the table.
         dim: width of a token.
+        std: standard deviation of its first values, 0.02 in BERT, GPT-2 and ViT. Where token vectors are much
+            larger, positions go unnoticed for long.
 
-    Source: Gehring et al. 2017; used by BERT, GPT-2 and ViT. Drawn with a standard deviation of 0.02, as there.
+    Source: Gehring et al. 2017, §3.1.
 
     >>> positions = LearnedPositions(max_length=16, dim=8)
     >>> tokens = torch.zeros(2, 5, 8)
@@ -64,11 +66,11 @@ class LearnedPositions(nn.Module):
     True
     """
 
-    def __init__(self, max_length: int, dim: int) -> None:
+    def __init__(self, max_length: int, dim: int, *, std: float = 0.02) -> None:
         super().__init__()
         if max_length < 1 or dim < 1:
             raise ValueError(f"max_length and dim must be at least 1, got {max_length} and {dim}")
-        self.weight = nn.Parameter(torch.empty(max_length, dim).normal_(std=0.02))
+        self.weight = nn.Parameter(torch.empty(max_length, dim).normal_(std=std))
 
     def forward(self, length: int, offset: int = 0) -> Tensor:
         """Return the vectors (length, dim) of positions `offset` … `offset + length − 1`.
