@@ -47,6 +47,14 @@ class Explorer(anywidget.AnyWidget):
     Explorer(σ × 40; heatmap "weights")
     >>> explorer.slider_0, explorer.value("σ")
     (18, 0.26...)
+
+    On the attention of a model from another library, a slider for its heads:
+
+    >>> theirs = torch.nn.MultiheadAttention(16, 4, batch_first=True)
+    >>> x = torch.randn(1, 6, 16)
+    >>> _, weights = theirs(x, x, x, average_attn_weights=False)  # (batch, heads, query, key)
+    >>> Explorer({"head": range(1, 5)}, [heatmap(weights[0], label="attention", x_label="key", y_label="query")])
+    Explorer(head × 4; heatmap "attention")
     """
 
     _esm = HERE / "explorer.js"

@@ -67,6 +67,7 @@ def test_every_slider_changes_what_is_drawn_by_mouse(chapter: Page):
     for explorer in each_explorer(chapter):
         for slider in explorer.locator("input[type=range]").all():
             slider.scroll_into_view_if_needed()
+            drawn(explorer)  # what came into sight has its place
             box = slider.bounding_box()
             assert box is not None
             across, middle = box["width"], box["y"] + box["height"] / 2
