@@ -7,6 +7,9 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
+from lib.dates import dates as dates
+from lib.sequence_pairs import reversed_digits as reversed_digits
+
 
 def true_curve(x: Tensor) -> Tensor:
     """Return 2 sin x + x^0.8, the function behind `noisy_curve`.

@@ -1,0 +1,88 @@
+"""Pairs of token sequences for an encoder and a decoder, and the task of writing digits in reverse."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+START = 10
+"""The token before the first of a target; digits are the tokens 0 … 9. It also fills the padding of inputs."""
+
+IGNORED = -100
+"""Target on padding: what `cross_entropy` leaves out by default."""
+
+
+class PairBatch(NamedTuple):
+    """Sources and targets of different lengths, padded behind."""
+
+    source: Tensor
+    """(batch, source) tokens, `START` on padding"""
+    target_in: Tensor
+    """(batch, target) tokens that the decoder reads: the target shifted right behind `START`"""
+    target: Tensor
+    """(batch, target) tokens that it is to write, `IGNORED` on padding"""
+    source_lengths: Tensor
+    """(batch,) tokens in each source"""
+
+
+def pair_batch(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> PairBatch:
+    """Pad pairs of sequences to a batch and shift the targets right.
+
+    Args:
+        sources: one (length,) tensor of tokens a pair.
+        targets: the same; a target may be longer or shorter than its source.
+
+    Raises:
+        ValueError: sources and targets differ in number, or there are none.
+
+    >>> batch = pair_batch([torch.tensor([4, 7, 9]), torch.tensor([5])], [torch.tensor([9, 7]), torch.tensor([5])])
+    >>> batch.target_in
+    tensor([[10,  9],
+            [10,  5]])
+    >>> batch.target
+    tensor([[   9,    7],
+            [   5, -100]])
+    """
+    if len(sources) != len(targets) or not sources:
+        raise ValueError(f"each source needs one target, got {len(sources)} sources and {len(targets)} targets")
+    source = pad_sequence(list(sources), batch_first=True, padding_value=START)
+    target = pad_sequence(list(targets), batch_first=True, padding_value=IGNORED)
+    known = target.masked_fill(target == IGNORED, START)
+    target_in = torch.cat([torch.full_like(known[:, :1], START), known[:, :-1]], 1)
+    return PairBatch(source, target_in, target, torch.tensor([len(tokens) for tokens in sources]))
+
+
+def reversed_digits(batch_size: int, *, generator: Generator, lengths: tuple[int, int] = (8, 8)) -> Iterator[PairBatch]:
+    """Draw digit sequences without end; the target is the source backwards.
+
+    Args:
+        batch_size: pairs a batch.
+        generator: source of the random draws.
+        lengths: shortest and longest source; each pair draws its own length evenly.
+
+    Raises:
+        ValueError: `batch_size` is below 1, or `lengths` are not 1 ≤ shortest ≤ longest.
+
+    >>> batch = next(reversed_digits(2, generator=torch.Generator().manual_seed(0), lengths=(3, 5)))
+    >>> batch.source
+    tensor([[ 3,  0,  3,  9,  7],
+            [ 3,  7,  3, 10, 10]])
+    >>> batch.target
+    tensor([[   7,    9,    3,    0,    3],
+            [   3,    7,    3, -100, -100]])
+    """
+    shortest, longest = lengths
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    if not 1 <= shortest <= longest:
+        raise ValueError(f"lengths must be (shortest, longest) with 1 ≤ shortest ≤ longest, got {lengths}")
+    return _reversed_digits(batch_size, generator, shortest, longest)
+
+
+def _reversed_digits(batch_size: int, generator: Generator, shortest: int, longest: int) -> Iterator[PairBatch]:
+    while True:
+        counts = torch.randint(shortest, longest + 1, (batch_size,), generator=generator).tolist()
+        sources = torch.randint(10, (sum(counts),), generator=generator).split(counts)
+        yield pair_batch(sources, [source.flip(0) for source in sources])
