@@ -36,8 +36,7 @@ def apply_temperature(logits: Tensor, t: float) -> Tensor:
     >>> apply_temperature(torch.tensor([1.0, 3.0, 2.0]), 0)
     tensor([-inf, 3., -inf])
     """
-    if not t >= 0:
-        raise ValueError(f"temperature must be at least 0, got {t}")
+    _check(t)
     if t == 0:
         return keep_top_k(logits, 1)
     limits = torch.finfo(logits.dtype)
@@ -64,8 +63,7 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
     >>> keep_top_k(torch.tensor([1.0, 3.0, 2.0, 2.0]), 2)
     tensor([-inf, 3., 2., -inf])
     """
-    if k < 1:
-        raise ValueError(f"top_k must be at least 1, got {k}")
+    _check(top_k=k)
     order = _most_likely_first(logits)
     return logits.scatter(-1, order[..., k:], -math.inf)
 
@@ -95,8 +93,7 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     >>> keep_top_p(torch.tensor([0.5, 0.25, 0.25]).log(), 0.6).exp()
     tensor([0.5000, 0.2500, 0.0000])
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"top_p must lie in 0 … 1, got {p}")
+    _check(top_p=p)
     if p == 1:
         return logits.clone()
     order = _most_likely_first(logits)
@@ -132,13 +129,8 @@ def next_token_probabilities(
     >>> next_token_probabilities(logits, top_k=3, top_p=0.7)
     tensor([0.5714, 0.4286, 0.0000, 0.0000])
     """
-    if logits.ndim < 1 or logits.shape[-1] == 0:
-        raise ValueError(f"logits must be (..., vocabulary), got {tuple(logits.shape)}")
-    top = logits.amax(-1, keepdim=True)
-    if not top.isfinite().all():
-        raise ValueError("logits must hold a finite number in each row, and neither NaN nor +inf")
     # Softmax ignores a shift of its row. Measured from the largest, no temperature is too small.
-    kept = apply_temperature(logits - top, temperature)
+    kept = apply_temperature(logits - _largest(logits)[0], temperature)
     if top_k is not None:
         kept = keep_top_k(kept, top_k)
     if top_p is not None:
@@ -172,11 +164,31 @@ def sample(
     >>> sample(torch.tensor([[0.0, 2.0, 1.0], [5.0, 1.0, 5.0]]), temperature=0)
     tensor([1, 0])
     """
-    probabilities = next_token_probabilities(logits, temperature=temperature, top_k=top_k, top_p=top_p)
     if temperature == 0:
-        return probabilities.argmax(-1)
+        _check(temperature, top_k, top_p)
+        return _largest(logits)[1].squeeze(-1)
+    probabilities = next_token_probabilities(logits, temperature=temperature, top_k=top_k, top_p=top_p)
     rows = probabilities.flatten(0, -2) if probabilities.ndim > 1 else probabilities[None]
     return torch.multinomial(rows, 1, generator=generator).view(logits.shape[:-1])
+
+
+def _check(temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> None:
+    if not temperature >= 0:
+        raise ValueError(f"temperature must be at least 0, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be at least 1, got {top_k}")
+    if top_p is not None and not 0 <= top_p <= 1:
+        raise ValueError(f"top_p must lie in 0 … 1, got {top_p}")
+
+
+def _largest(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest logit (..., 1) of each row, and where it first stands; raise where a row has no distribution."""
+    if logits.ndim < 1 or logits.shape[-1] == 0:
+        raise ValueError(f"logits must be (..., vocabulary), got {tuple(logits.shape)}")
+    value, place = logits.max(-1, keepdim=True)
+    if not value.isfinite().all():
+        raise ValueError("logits must hold a finite number in each row, and neither NaN nor +inf")
+    return value, place
 
 
 def _most_likely_first(logits: Tensor) -> Tensor:
