@@ -151,6 +151,7 @@ def test_reset_and_play_move_the_sliders(chapter: Page):
         for slider in sliders:
             slider.press("End")
         explorer.locator("footer button").nth(1).click()
+        drawn(explorer)
         assert [int(slider.input_value()) for slider in sliders] == [slider["start"] for slider in computed.sliders]
         for play in explorer.locator(".slider button").all():
             slider = explorer.locator(".slider:has(button) input")
