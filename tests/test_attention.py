@@ -158,6 +158,16 @@ class TestMultiHead:
         ]
         torch.testing.assert_close(attend(x)[0], torch.cat(heads, -1) @ attend.out_proj.weight.T)
 
+    @any_mask
+    def test_a_bias_is_added_to_the_scores_of_each_head(self, mask: Tensor | None):
+        attend, bias = MultiHeadAttention(12, 3).double(), torch.randn(3, 5, 7).double()
+        query, context = torch.randn(2, 5, 12).double(), torch.randn(2, 7, 12).double()
+        expected, expected_weights = dot_product_attention(*attend.project(query, context), mask, bias=bias)
+        output, weights = attend(query, context, mask, need_weights=True, bias=bias)
+        torch.testing.assert_close(weights, expected_weights)
+        torch.testing.assert_close(output, attend.out_proj(expected.transpose(1, 2).flatten(2)))
+        torch.testing.assert_close(attend(query, context, mask, bias=bias)[0], output)
+
     def test_context_is_the_query_by_default(self):
         attend, x = MultiHeadAttention(12, 3), torch.randn(2, 5, 12)
         assert torch.equal(attend(x)[0], attend(x, x)[0])

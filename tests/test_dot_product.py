@@ -193,3 +193,31 @@ class TestPromisesOfTheMask:
     def test_no_keys_give_zeros(self, attend):
         output = attend(torch.ones(5, 4), torch.ones(0, 4), torch.ones(0, 6), torch.ones(5, 0, dtype=torch.bool))
         assert output.tolist() == [[0.0] * 6] * 5
+
+
+class TestBias:
+    @pytest.mark.parametrize("attend", [lambda *args, **kw: dot_product_attention(*args, **kw)[0], fused_attention])
+    @pytest.mark.parametrize("shape", [(3, 5, 7), (5, 1), (7,), ()])
+    @any_mask
+    def test_is_added_to_the_scaled_scores(self, mask: Tensor | None, shape: tuple[int, ...], attend):
+        query, key, value = inputs()
+        bias = torch.randn(shape, generator=torch.Generator().manual_seed(2)).double().requires_grad_()
+        expected = masked_softmax(query @ key.mT / 2 + bias, mask) @ value
+        output, tensors = attend(query, key, value, mask, bias=bias), (query, key, value, bias)
+        torch.testing.assert_close(output, expected)
+        for own, other in zip(gradients(output, tensors), gradients(expected, tensors), strict=True):
+            torch.testing.assert_close(own, other)
+
+    def test_is_taken_in_the_type_of_the_query(self):
+        query, key, value = inputs(torch.bfloat16)
+        bias = torch.randn(3, 5, 7)
+        assert dot_product_attention(query, key, value, bias=bias)[0].dtype == torch.bfloat16
+        assert fused_attention(query, key, value, bias=bias).dtype == torch.bfloat16
+
+    @pytest.mark.parametrize("attend", [dot_product_attention, fused_attention])
+    def test_one_that_does_not_fit_is_named(self, attend):
+        query, key, value = inputs()
+        with pytest.raises(ValueError, match=r"bias of shape \(7, 5\) .* scores of shape \(2, 3, 5, 7\)"):
+            attend(query, key, value, bias=torch.zeros(7, 5))
+        with pytest.raises(ValueError, match=r"bias must hold floating-point numbers, got torch.bool"):
+            attend(query, key, value, bias=torch.zeros(5, 7, dtype=torch.bool))
