@@ -1,14 +1,15 @@
-"""From a slider's key press to the painted frame, for every explorer: `python benchmarks/slider_frames.py`.
+"""From a slider's key press to the painted frame, for every explorer: `python -m benchmarks.slider_frames`.
 
 Chromium runs without a frame rate limit, so that the time is that of the work and not of the wait for a monitor.
 """
 
-import shutil
 import statistics
 import sys
 from pathlib import Path
 
-from playwright.sync_api import ElementHandle, Page, sync_playwright
+from playwright.sync_api import ElementHandle, Page
+
+from tools.browser import chromium
 
 HTML = Path(__file__).parents[1] / "_build" / "html"
 LIMIT = 16.0  # milliseconds at the 95th percentile, of the largest explorer
@@ -44,14 +45,11 @@ def percentile(times: list[float], percent: int) -> float:
 
 
 def main() -> int:
-    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     pages = [path for path in sorted(HTML.rglob("*.html")) if "data-explorer" in path.read_text("utf-8")]
     if not pages:
         sys.exit("no explorer in _build/html: run make book")
     measured: list[tuple[int, float, str]] = []
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-frame-rate-limit", "--disable-gpu-vsync"]
-        browser = playwright.chromium.launch(executable_path=executable, args=options)
+    with chromium("--disable-frame-rate-limit", "--disable-gpu-vsync") as browser:
         for path in pages:
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.goto(path.as_uri())
@@ -64,7 +62,6 @@ def main() -> int:
                 print(f"  {size / 1000:6.1f} KB   median {p50:5.1f} ms   95th percentile {p95:5.1f} ms   {name}")
                 measured.append((size, p95, name))
             page.close()
-        browser.close()
     size, p95, name = max(measured)
     print(f"largest explorer: {name}, {size / 1000:.1f} KB, 95th percentile {p95:.1f} ms (limit {LIMIT:g})")
     return p95 >= LIMIT

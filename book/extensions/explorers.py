@@ -24,6 +24,8 @@ class PlaceExplorers(SphinxPostTransform):
                 continue
             outputs = {child["mime_type"]: child for child in bundle.children if isinstance(child, nodes.Element)}
             if VIEW in outputs and "image/png" in outputs:
+                for picture in outputs["image/png"].findall(nodes.image):
+                    picture["alt"] = outputs["text/plain"].astext()
                 bundle.replace_self(slot(outputs[VIEW], outputs["image/png"]))
 
 

@@ -44,7 +44,7 @@ class Explorer(anywidget.AnyWidget):
     >>> sigmas = torch.logspace(-1.5, 0.5, 40)
     >>> explorer = Explorer({"σ": sigmas}, [heatmap(torch.rand(40, 5, 8), label="weights")], start={"σ": 18})
     >>> explorer
-    Explorer(σ × 40; heatmap "weights")
+    Explorer(weights; σ × 40)
     >>> explorer.slider_0, explorer.value("σ")
     (18, 0.26...)
 
@@ -54,7 +54,7 @@ class Explorer(anywidget.AnyWidget):
     >>> x = torch.randn(1, 6, 16)
     >>> _, weights = theirs(x, x, x, average_attn_weights=False)  # (batch, heads, query, key)
     >>> Explorer({"head": range(1, 5)}, [heatmap(weights[0], label="attention", x_label="key", y_label="query")])
-    Explorer(head × 4; heatmap "attention")
+    Explorer(attention; head × 4)
     """
 
     _esm = HERE / "explorer.js"
@@ -144,7 +144,7 @@ class Explorer(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         sliders = ", ".join(f"{slider.name} × {len(slider.values)}" for slider in self._sliders)
-        return f"Explorer({sliders}; {', '.join(map(str, self._panels))})"
+        return f"Explorer({self.label or ', '.join(map(str, self._panels))}; {sliders})"
 
     def _index(self, slider: str) -> int:
         names = [known.name for known in self._sliders]
