@@ -90,11 +90,12 @@ def test_padding_changes_nothing(model: Seq2Seq):
         assert alignments is None or (alignments[row, :, length:] == 0).all()
 
 
-def test_what_stands_on_padding_changes_no_bit_even_out_of_the_vocabulary(model: Seq2Seq):
+@pytest.mark.parametrize("filler", [-100, 0, 12, 99])
+def test_what_stands_on_padding_changes_no_bit_even_out_of_the_vocabulary(model: Seq2Seq, filler: int):
     source, target_in = tokens(3, 6), tokens(3, 4)
     padding = torch.arange(6) >= LENGTHS[:, None]
     before, _ = model(source, target_in, LENGTHS)
-    after, _ = model(source.masked_fill(padding, -100), target_in, LENGTHS)
+    after, _ = model(source.masked_fill(padding, filler), target_in, LENGTHS)
     assert torch.equal(before, after)
 
 
