@@ -8,6 +8,8 @@ from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
 from lib.dates import dates as dates
+from lib.images import bright_block as bright_block
+from lib.images import digit_images as digit_images
 from lib.sequence_pairs import reversed_digits as reversed_digits
 
 
