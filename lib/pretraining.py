@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import AdamW
 
+from lib.mini_gpt import MiniGPT
 from lib.training import fit
 
 Pairs = tuple[Tensor, Tensor]
@@ -146,3 +148,49 @@ def pretrain(
         watch=watch,
         label=label,
     )
+
+
+def learn_by_heart(
+    model: MiniGPT,
+    verses: Sequence[Sequence[int]],
+    *,
+    steps: int = 140,
+    batch_size: int = 22,
+    generator: Generator,
+    watch: Callable[[int], object] | None = None,
+    label: str = "",
+) -> list[float]:
+    """Train a model on a few verses, joined in one text, until it can say them.
+
+    From one character the rest of a verse follows only if the model has seen where verses begin: windows that
+    start there are dealt three times as often as others. The windows are as long as the model's context.
+
+    Args:
+        model: trained in place.
+        verses: token numbers of each.
+        steps: number of updates.
+        batch_size: windows a batch.
+        generator: source of the random draws.
+        watch: called with the number of steps done, see `lib.training.fit`.
+        label: name of the progress bar.
+
+    Returns:
+        The loss of each step, in nats a token.
+
+    Raises:
+        ValueError: all verses together are no longer than the context, or a number is below 1.
+
+    >>> from lib.gpt import GPTConfig, MiniGPT, generate
+    >>> _ = torch.manual_seed(0)
+    >>> model = MiniGPT(GPTConfig(vocab_size=9, context_length=4, dim=32, layers=1, heads=2))
+    >>> verses = [[0, 2, 4, 6], [1, 3, 5, 7]]
+    >>> losses = learn_by_heart(model, verses, steps=60, generator=torch.Generator().manual_seed(0))
+    >>> generate(model, torch.tensor([[0], [1]]), 3, temperature=0).tolist() == verses
+    True
+    """
+    tokens = torch.tensor([token for verse in verses for token in verse])
+    length = model.config.context_length
+    starts = [0, *accumulate(len(verse) for verse in verses)][:-1]
+    again = 2 * [start for start in starts if start < len(tokens) - length]
+    batches = window_batches(tokens, length, batch_size, generator=generator, again=again)
+    return pretrain(model, batches, steps=steps, watch=watch, label=label)
