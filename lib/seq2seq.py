@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lib.attention import AdditiveAttention, masked_softmax
 from lib.masks import padding_mask
+from lib.sequence_pairs import IGNORED
 
 
 class Memory(NamedTuple):
@@ -157,6 +159,28 @@ def _source_mask(lengths: Tensor, source: Tensor) -> Tensor:
         shapes = f"{tuple(lengths.shape)} and source {tuple(source.shape)}"
         raise ValueError(f"source_lengths must be (batch,) beside source (batch, time), got {shapes}")
     return padding_mask(lengths, source.shape[1])[:, 0, 0]
+
+
+def teacher_forcing_loss(
+    model: Seq2Seq, source: Tensor, target_in: Tensor, target: Tensor, source_lengths: Tensor | None = None
+) -> Tensor:
+    """Return the mean negative log probability of the true tokens, each given the true ones before it.
+
+        L = −(1/N) Σ_t log p(y_t | source, y_{<t})        over the N tokens that are not padding
+
+    Args:
+        model: encoder and decoder.
+        source, target_in, source_lengths: as the model takes them.
+        target: (batch, target), `lib.sequence_pairs.IGNORED` on padding.
+
+    Source: Williams & Zipser 1989 (teacher forcing).
+
+    >>> model, ones = Seq2Seq(11, 4, 8), torch.ones(2, 3, dtype=torch.long)
+    >>> teacher_forcing_loss(model, ones, ones, ones).shape
+    torch.Size([])
+    """
+    logits, _ = model(source, target_in, source_lengths)
+    return cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=IGNORED)
 
 
 @torch.no_grad()

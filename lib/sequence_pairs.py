@@ -1,6 +1,6 @@
 """Pairs of token sequences for an encoder and a decoder, and the task of writing digits in reverse."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -86,3 +86,38 @@ def _reversed_digits(batch_size: int, generator: Generator, shortest: int, longe
         counts = torch.randint(shortest, longest + 1, (batch_size,), generator=generator).tolist()
         sources = torch.randint(10, (sum(counts),), generator=generator).split(counts)
         yield pair_batch(sources, [source.flip(0) for source in sources])
+
+
+def noisy_inputs(batches: Iterable[PairBatch], rate: float, *, generator: Generator) -> Iterator[PairBatch]:
+    """Put random digits in place of some of the tokens that the decoder reads; what it is to write stays.
+
+    A decoder that can't rely on the token before has to look at the source, and has seen wrong tokens before it
+    writes one itself.
+
+    Args:
+        batches: pairs.
+        rate: share of tokens that are replaced, from 0 to 1; the start token never is.
+        generator: source of the random draws.
+
+    Raises:
+        ValueError: `rate` is not within 0 … 1.
+
+    Source: Xie et al. 2017 (unigram noising).
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> clean = pair_batch([torch.tensor([4, 7, 9])], [torch.tensor([9, 7, 4])])
+    >>> next(noisy_inputs([clean], 1.0, generator=generator)).target_in[:, 0]
+    tensor([10])
+    """
+    if not 0 <= rate <= 1:
+        raise ValueError(f"rate must lie in 0 … 1, got {rate}")
+    return _noisy_inputs(batches, rate, generator)
+
+
+def _noisy_inputs(batches: Iterable[PairBatch], rate: float, generator: Generator) -> Iterator[PairBatch]:
+    for batch in batches:
+        shape = batch.target_in.shape
+        replaced = torch.rand(shape, generator=generator) < rate
+        replaced[:, 0] = False
+        digits = torch.randint(10, shape, generator=generator)
+        yield batch._replace(target_in=torch.where(replaced, digits, batch.target_in))

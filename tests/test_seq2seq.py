@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lib.seq2seq import Seq2Seq, greedy_decode
+from lib.seq2seq import Seq2Seq, greedy_decode, teacher_forcing_loss
+from lib.sequence_pairs import IGNORED
 
 VOCAB, EMBEDDING, HIDDEN = 13, 5, 7
 LENGTHS = torch.tensor([6, 3, 1])
@@ -133,6 +134,15 @@ def test_the_future_of_the_target_is_not_seen(model: Seq2Seq):
     after[:, 3:] = (after[:, 3:] + 1) % VOCAB
     assert torch.equal(model(source, before)[0][:, :3], model(source, after)[0][:, :3])
     assert not torch.equal(model(source, before)[0][:, 3], model(source, after)[0][:, 3])
+
+
+def test_the_loss_is_the_mean_over_the_true_tokens(model: Seq2Seq):
+    source, target_in, target = tokens(3, 6), tokens(3, 4), tokens(3, 4)
+    target[0, 1:] = IGNORED
+    surprise = -model(source, target_in, LENGTHS)[0].log_softmax(-1)
+    counted = [surprise[row, t, target[row, t]] for row in range(3) for t in range(4 if row else 1)]
+    loss = teacher_forcing_loss(model, source, target_in, target, LENGTHS)
+    torch.testing.assert_close(loss, torch.stack(counted).mean())
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "padded"])

@@ -6,7 +6,7 @@ from torch import Generator
 from torch.nn.functional import cross_entropy
 
 from lib.datasets import reversed_digits
-from lib.sequence_pairs import IGNORED, START, pair_batch
+from lib.sequence_pairs import IGNORED, START, noisy_inputs, pair_batch
 
 
 def seeded(seed: int = 0) -> Generator:
@@ -72,3 +72,34 @@ def test_bad_numbers_of_pairs_are_refused():
         pair_batch([torch.tensor([1])], [])
     with pytest.raises(ValueError, match="0 sources and 0 targets"):
         pair_batch([], [])
+
+
+def test_noise_replaces_the_share_asked_for_and_nothing_but_the_decoders_inputs():
+    clean = next(reversed_digits(2000, generator=seeded()))
+    noisy = next(noisy_inputs([clean], 0.3, generator=seeded(1)))
+    changed = (noisy.target_in != clean.target_in).float()
+    assert changed[:, 1:].mean().item() == pytest.approx(0.3 * 0.9, abs=0.01)  # one in ten draws the same digit
+    assert (noisy.target_in[:, 0] == START).all()
+    assert torch.equal(noisy.source, clean.source)
+    assert torch.equal(noisy.target, clean.target)
+
+
+def test_no_noise_changes_nothing_and_full_noise_says_nothing():
+    clean = next(reversed_digits(3000, generator=seeded()))
+    assert torch.equal(next(noisy_inputs([clean], 0.0, generator=seeded(1))).target_in, clean.target_in)
+    noisy = next(noisy_inputs([clean], 1.0, generator=seeded(1)))
+    agrees = (noisy.target_in[:, 1:] == clean.target_in[:, 1:]).float().mean().item()
+    assert agrees == pytest.approx(0.1, abs=0.01)
+
+
+def test_noise_leaves_the_clean_batch_and_ends_with_the_batches():
+    clean = next(reversed_digits(4, generator=seeded()))
+    before = clean.target_in.clone()
+    assert len(list(noisy_inputs([clean, clean], 1.0, generator=seeded()))) == 2
+    assert torch.equal(clean.target_in, before)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1])
+def test_a_rate_outside_zero_to_one_is_refused_at_the_call(rate: float):
+    with pytest.raises(ValueError, match=f"rate must lie in 0 … 1, got {rate}"):
+        noisy_inputs([], rate, generator=seeded())
