@@ -94,11 +94,10 @@ def _cached(model: MiniGPT, sequence: Tensor) -> Callable[[int], Tensor]:
     step, context = TokenStep(model, cache), model.config.context_length
 
     def next_logits(end: int) -> Tensor:
-        start = window_start(end, context)
-        if 0 < cache.length == end - start - 1:
+        if 0 < cache.length < context:
             return step(sequence[:, end - 1])
-        cache.length = 0
-        return model(sequence[:, start:end], cache)[:, -1]
+        cache.length = 0  # nothing read yet, or full: then the window moves
+        return model(sequence[:, window_start(end, context) : end], cache)[:, -1]
 
     return next_logits
 
