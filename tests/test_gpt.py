@@ -1,7 +1,7 @@
 """MiniGPT and its cache: GPT-2's numbers, no look ahead, and the same tokens with and without the cache."""
 
 import math
-from dataclasses import FrozenInstanceError, astuple, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +10,7 @@ from torch import Generator, Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from lib.decoding import TokenStep
-from lib.dot_product import dot_product_attention
 from lib.gpt import GPTConfig, KVCache, MiniGPT, generate, window_start
-from lib.grouped_attention import GroupedQueryAttention
 from lib.masks import causal_mask
 from lib.sampling import sample
 from lib.transformer import count_parameters
@@ -42,57 +40,6 @@ def gpt2(positions: int, **options: Any) -> Any:
 
 def some_tokens(*shape: int) -> Tensor:
     return torch.randint(CONFIG.vocab_size, shape, generator=Generator().manual_seed(1))
-
-
-class TestConfig:
-    def test_key_value_heads_are_the_heads_when_left_out(self):
-        assert CONFIG.kv_heads == 6
-        assert replace(CONFIG, kv_heads=6) == CONFIG
-        assert CONFIG.head_dim == 4
-
-    def test_it_is_frozen(self):
-        with pytest.raises(FrozenInstanceError):
-            CONFIG.dim = 3  # pyright: ignore[reportAttributeAccessIssue]
-
-    @pytest.mark.parametrize("place", range(6))
-    def test_a_number_below_one_is_named(self, place: int):
-        name = ("vocab_size", "context_length", "dim", "layers", "heads", "kv_heads")[place]
-        numbers = [*astuple(CONFIG)]
-        numbers[place] = 0
-        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-            GPTConfig(*numbers)
-
-    def test_heads_that_do_not_divide_are_named(self):
-        with pytest.raises(ValueError, match="heads must divide dim, got dim = 24 and heads = 5"):
-            GPTConfig(11, 9, 24, 3, 5)
-        with pytest.raises(ValueError, match="kv_heads must divide heads, got heads = 6 and kv_heads = 4"):
-            GPTConfig(11, 9, 24, 3, 6, kv_heads=4)
-
-
-class TestGroupedQueryAttention:
-    @any_heads
-    def test_each_query_head_attends_with_the_keys_of_its_group(self, kv_heads: int):
-        torch.manual_seed(0)
-        attend, x, mask = GroupedQueryAttention(24, 6, kv_heads), torch.randn(2, 5, 24), causal_mask(5)
-        q, k, v = attend.qkv_proj(x).split((24, 4 * kv_heads, 4 * kv_heads), -1)
-        heads = []
-        for head in range(6):
-            group = head * kv_heads // 6
-            query, key, value = q[..., 4 * head :], k[..., 4 * group :], v[..., 4 * group :]
-            heads.append(dot_product_attention(query[..., :4], key[..., :4], value[..., :4], mask))
-        output, weights = attend(x, mask, need_weights=True)
-        torch.testing.assert_close(weights, torch.stack([w for _, w in heads], 1))
-        torch.testing.assert_close(output, attend.out_proj(torch.cat([o for o, _ in heads], -1)))
-        torch.testing.assert_close(attend(x, mask)[0], output)
-
-    @any_heads
-    def test_fewer_key_heads_have_fewer_weights(self, kv_heads: int):
-        count = sum(p.numel() for p in GroupedQueryAttention(24, 6, kv_heads).parameters() if p.ndim == 2)
-        assert count == 2 * 24**2 * (1 + kv_heads / 6)
-
-    def test_heads_that_do_not_divide_are_named(self):
-        with pytest.raises(ValueError, match="got dim = 24, heads = 6, kv_heads = 4"):
-            GroupedQueryAttention(24, 6, 4)
 
 
 class TestModel:
