@@ -1,0 +1,161 @@
+"""What chapter 2.1.2 claims about trained models: G5 verse, G7 scaling laws, and preferences."""
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from lib.datasets import poems, poems_by_heart
+from lib.gpt import GPTConfig, MiniGPT, generate
+from lib.preferences import answer_log_prob, dpo_loss
+from lib.pretraining import next_token_loss, pretrain, text_windows, window_batches
+from lib.scaling import compute_optimal, fit_power_law, training_flops
+from lib.tokenizer import CharTokenizer
+from lib.training import fit
+from lib.transformer import count_parameters
+
+TEXT = "".join(poem.text for poem in poems_by_heart("zh"))
+TOKENIZER = CharTokenizer(TEXT)
+IDS = torch.tensor(TOKENIZER.encode(TEXT))
+VERSES = IDS.view(4, 24)
+CIRCLE = torch.cat([IDS, IDS[:24]])
+
+
+@pytest.fixture(scope="module")
+def learned() -> MiniGPT:
+    torch.manual_seed(0)
+    model = MiniGPT(GPTConfig(TOKENIZER.vocab_size, context_length=24, dim=64, layers=2, heads=4))
+    generator = Generator().manual_seed(0)
+    pretrain(model, window_batches(CIRCLE, 24, 25, generator=generator, again=[0, 24, 48, 72]), steps=140)
+    return model.requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def poet() -> tuple[MiniGPT, CharTokenizer]:
+    """A model that has begun to learn the verses of five characters, from windows that begin where couplets do."""
+    text = "".join(poem.text for poem in poems("zh") if all(len(line) == 12 for line in poem.lines))
+    tokenizer = CharTokenizer(text)
+    inputs, targets = (part[::12] for part in text_windows(torch.tensor(tokenizer.encode(text + text[:24])), 24))
+
+    def couplets() -> Iterator[tuple[Tensor, Tensor]]:
+        generator = Generator().manual_seed(0)
+        while True:
+            chosen = torch.randperm(len(inputs), generator=generator)[:34]
+            yield inputs[chosen], targets[chosen]
+
+    torch.manual_seed(0)
+    model = MiniGPT(GPTConfig(tokenizer.vocab_size, context_length=24, dim=64, layers=2, heads=4))
+    pretrain(model, couplets(), steps=60)
+    return model.requires_grad_(False), tokenizer
+
+
+def test_g5_the_quatrains_are_known_by_heart_from_their_first_character(learned: MiniGPT):
+    assert next_token_loss(learned, *text_windows(CIRCLE, 24)) < 0.1
+    assert torch.equal(generate(learned, VERSES[:, :1], 23, temperature=0), VERSES)
+
+
+def test_g5_where_two_continuations_are_right_the_model_gives_both_their_share(learned: MiniGPT):
+    spring = learned(VERSES[1:2, :1])[0, -1].softmax(-1)
+    shares = spring[TOKENIZER.encode("眠来")]  # dealt twice and once
+    torch.testing.assert_close(shares, torch.tensor([2 / 3, 1 / 3]), atol=0.12, rtol=0)
+
+
+def repeated_share(row: Tensor, n: int = 4) -> float:
+    pieces = row.unfold(0, n, 1)
+    return 1 - len(pieces.unique(dim=0)) / len(pieces)
+
+
+def test_the_measure_of_repetition_counts_pieces_that_came_before():
+    assert repeated_share(torch.arange(20)) == 0
+    assert repeated_share(torch.zeros(20)) == 1 - 1 / 17
+    assert repeated_share(torch.tensor([1, 2, 3, 4, 1, 2, 3, 4])) == pytest.approx(1 / 5)
+
+
+def test_g5_greedy_repeats_itself_on_a_broader_corpus_and_sampling_does_not(poet: tuple[MiniGPT, CharTokenizer]):
+    model, tokenizer = poet
+    start = torch.tensor([tokenizer.encode(first) for first in "春白红床月山江夜"])
+
+    def share(**options: Any) -> float:
+        rows = generate(model, start, 119, generator=Generator().manual_seed(1), **options)
+        return sum(map(repeated_share, rows)) / len(rows)
+
+    assert share(temperature=0) > 0.35
+    assert max(share(), share(temperature=0.5), share(top_p=0.9)) < 0.05
+
+
+def test_g5_the_broader_corpus_is_as_large_as_the_chapter_says():
+    corpus = [poem for poem in poems("zh") if all(len(line) == 12 for line in poem.lines)]
+    assert all(len(poem.text) % 12 == 0 for poem in corpus)
+    assert len(corpus) >= 60
+
+
+def test_g7_losses_of_small_models_lie_on_a_power_law():
+    generator = Generator().manual_seed(0)
+    questions = torch.cartesian_prod(torch.arange(64), torch.arange(64))
+    truth = torch.randint(64, (64**2,), generator=generator)
+    frequency = 1 / (torch.randperm(64**2, generator=generator) + 1.0)  # Zipf
+    frequency /= frequency.sum()
+
+    def quizzes() -> Iterator[tuple[Tensor, Tensor]]:
+        generator = Generator().manual_seed(1)
+        while True:
+            asked = torch.multinomial(frequency, 256, True, generator=generator)
+            yield questions[asked], truth[asked]
+
+    sizes, losses = [], []
+    for width in (4, 8, 16, 32):
+        torch.manual_seed(0)
+        model = MiniGPT(GPTConfig(64, context_length=2, dim=width, layers=1, heads=2))
+        fit(model, quizzes(), lambda m, x, y: F.cross_entropy(m(x)[:, -1], y), steps=120, lr=1.5e-2, schedule="cosine")
+        with torch.no_grad():
+            each = F.cross_entropy(model(questions)[:, -1], truth, reduction="none")
+        sizes.append(count_parameters(model.blocks))
+        losses.append((frequency * each).sum().item())
+    law = fit_power_law(torch.tensor(sizes), torch.tensor(losses))
+    assert sizes[-1] > 30 * sizes[0]  # one and a half decades
+    assert (torch.tensor(losses) / law(torch.tensor(sizes)) - 1).abs().max() < 0.1
+    assert 0.05 < law.exponent < 0.3
+
+
+def test_g7_six_n_d_is_what_training_costs():
+    model = MiniGPT(GPTConfig(128, context_length=64, dim=128, layers=4, heads=4))
+    tokens = torch.zeros(8, 64, dtype=torch.long)
+    with FlopCounterMode(display=False) as work:
+        next_token_loss(model, tokens, tokens).backward()
+    used = count_parameters(model.blocks) + 128 * 128  # the embedding is multiplied once, as the head
+    assert work.get_total_flops() == pytest.approx(training_flops(used, 8 * 64), rel=0.1)
+
+
+def test_g7_the_numbers_that_the_chapter_names():
+    parameters, tokens = compute_optimal(training_flops(70e9, 1.4e12))
+    assert (parameters, tokens) == pytest.approx((70e9, 1.4e12))  # Chinchilla: 20 tokens a parameter
+    assert round(2**-0.076, 2) == 0.95  # Kaplan's exponent: what twice the parameters leave of the loss
+    assert pytest.approx(93, abs=1) == 15e12 / (20 * 8.03e9)  # Llama 3.1 8B, times what 20 would ask for
+
+
+def test_dpo_turns_the_preference_around_and_pays_for_it(learned: MiniGPT):
+    prompt, chosen, rejected = "床前明月光，", "低头思故乡。", "疑是地上霜。"
+    pair = torch.tensor([TOKENIZER.encode(prompt + answer) for answer in (chosen, rejected)])
+    is_answer = (torch.arange(12) >= 6).expand(2, 12)
+    policy = copy.deepcopy(learned).requires_grad_()
+
+    def scores(model: MiniGPT) -> Tensor:
+        return answer_log_prob(model(pair), pair, is_answer)
+
+    reference = scores(learned)
+    assert dpo_loss(*scores(policy), *reference).item() == pytest.approx(math.log(2), rel=1e-4)
+    fit(policy, (() for _ in range(30)), lambda m: dpo_loss(*scores(m), *reference, beta=0.3), steps=30, lr=3e-4)
+    after = scores(policy).detach()
+    assert reference[0] < reference[1]
+    assert after[0] > after[1]
+    assert after[1] < reference[1] - 3  # the rejected answer keeps falling
+    answer = generate(policy, pair[:1, :6], 6, temperature=0)[0, 6:]
+    assert TOKENIZER.decode(answer.tolist()) == chosen
+    windows = text_windows(CIRCLE, 24)
+    assert next_token_loss(policy, *windows) > next_token_loss(learned, *windows)
