@@ -433,11 +433,11 @@ function render({ model, el }) {
   const positions = () => sliders.map((_, i) => model.get(`slider_${i}`));
   const stops = [];
   const controls = sliders.map((slider, i) => sliderControl(slider, i, model, words, stops));
-  const figures = element("div", { class: "panels" }), tables = element("div", { class: "tables", hidden: "" });
+  const plots = element("div", { class: "panels" }), says = element("div", { class: "says" }), tables = element("div", { class: "tables", hidden: "" });
   const tableButton = element("button", { type: "button", "aria-expanded": "false" }, words.table);
   const resetButton = element("button", { type: "button" }, words.reset);
   const root = element("div", { class: "explorer", role: "group", "aria-label": model.get("label"), lang: model.get("language") },
-    element("header", {}, ...controls.map(({ control }) => control)), figures, tables,
+    element("header", {}, ...controls.map(({ control }) => control)), plots, says, tables,
     element("footer", {}, tableButton, resetButton, element("span", {}, words.hint)));
   el.append(root);
 
@@ -446,7 +446,7 @@ function render({ model, el }) {
   const panels = model.get("panels").map((panel) => {
     const arrays = Object.fromEntries(Object.entries(panel.arrays).map(([name, array]) => [name, decode(array, buffers)]));
     const figure = element("figure", { class: panel.kind }, element("figcaption", {}, element("b", {}, panel.label), element("span", {}, panel.note)));
-    figures.append(figure);
+    (panel.kind === "readout" ? says : plots).append(figure);
     return { panel, arrays, figure, draw: KINDS[panel.kind](figure, panel, { ...context, arrays }) };
   });
 
