@@ -1,4 +1,4 @@
-"""What chapter 2.1.4 claims without a long training: S1 (a short one), S4, and the numbers of its prose."""
+"""What chapter 2.1.4 claims without a long training: S1 (a short one), S4, what S3 rests on, and the numbers of its prose."""
 
 import math
 
@@ -64,6 +64,17 @@ def test_s1_one_query_for_all_steps_is_one_vector_again(reverser: Seq2Seq, unsee
         tokens = reverser.output(torch.cat([state, context], -1)).argmax(-1)
         right &= tokens == answer
     assert right.float().mean() < 0.05
+
+
+def test_s3_the_step_after_an_error_looks_where_it_would_have_looked():
+    model, source = Seq2Seq(11, 6, 9), torch.randint(10, (3, 7))
+    right = torch.randint(10, (3, 5))
+    wrong = right.clone()
+    wrong[:, 2] = (wrong[:, 2] + 1) % 10
+    (logits, before), (changed, after) = model(source, right), model(source, wrong)
+    assert torch.equal(before[:, :3], after[:, :3])  # the query of a step is the state before its input is read
+    assert not torch.allclose(logits[:, 2], changed[:, 2])
+    assert not torch.allclose(before[:, 3], after[:, 3])
 
 
 def padded(batch: int = 5) -> PairBatch:
