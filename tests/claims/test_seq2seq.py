@@ -1,4 +1,4 @@
-"""What chapter 2.1.4 claims without a long training: S1 (a short one), S4, what S3 rests on, and the numbers of its prose."""
+"""What chapter 2.1.4 claims: S1, S4, what S3 rests on, and the numbers of its prose; S2, S3, S5 stand beside it."""
 
 import math
 
