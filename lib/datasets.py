@@ -10,6 +10,7 @@ from torch.nn.functional import one_hot
 from lib.dates import dates as dates
 from lib.images import bright_block as bright_block
 from lib.images import digit_images as digit_images
+from lib.images import photo_crops as photo_crops
 from lib.poems import poems as poems
 from lib.poems import poems_by_heart as poems_by_heart
 from lib.sequence_pairs import reversed_digits as reversed_digits

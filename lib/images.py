@@ -1,7 +1,13 @@
-"""Small sets of images: a bright block to be found, drawn here, and real handwritten digits, from scikit-learn."""
+"""Small sets of images: a bright block to be found, drawn here; real digits and real photographs, from scikit-learn."""
+
+from functools import cache
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor
+
+HELD_OUT = 0.4  # share of a photograph's width, from the left, that training does not see
 
 
 def bright_block(
@@ -70,9 +76,56 @@ def digit_images() -> tuple[Tensor, Tensor]:
     >>> images.shape, labels[:5]
     (torch.Size([1797, 1, 8, 8]), tensor([0, 1, 2, 3, 4]))
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ImportError("digit_images needs scikit-learn: pip install scikit-learn") from error
-    ink, labels = load_digits(return_X_y=True)
+    ink, labels = _scikit_learn("digit_images").load_digits(return_X_y=True)
     return torch.tensor(ink, dtype=torch.float32).view(-1, 1, 8, 8) / 16, torch.tensor(labels)
+
+
+def photo_crops(n: int, *, generator: Generator, size: int = 32, held_out: bool = False) -> Tensor:
+    """Cut random squares from scikit-learn's two photographs, of a Chinese temple and of a flower, at half their size.
+
+    What is held out comes from the left 40 % of each photograph, the rest from the right 60 %: no pixel is in both.
+
+    Args:
+        n: number of images.
+        generator: source of the random draws.
+        size: side of a square in pixels.
+        held_out: whether to cut from the left part.
+
+    Returns:
+        (n, 3, size, size), colours in 0 … 1.
+
+    Raises:
+        ValueError: `n` or `size` is below 1, or the squares don't fit.
+        ImportError: scikit-learn, which brings the photographs along, is not installed.
+
+    Source: photographs by danielbuechele and vultilion on Flickr, CC BY 2.0.
+
+    >>> photo_crops(4, generator=torch.Generator().manual_seed(0)).shape
+    torch.Size([4, 3, 32, 32])
+    """
+    photos = _half_size_photos()
+    height, width = photos.shape[-2:]
+    border = round(HELD_OUT * width)
+    low, high = (0, border) if held_out else (border, width)
+    if n < 1 or not 1 <= size <= min(height, high - low):
+        raise ValueError(f"n must be at least 1, size in 1 … {min(height, high - low)}, got n = {n}, size = {size}")
+    which = torch.randint(len(photos), (n, 1, 1, 1), generator=generator)
+    top = torch.randint(height - size + 1, (n, 1, 1, 1), generator=generator)
+    left = torch.randint(low, high - size + 1, (n, 1, 1, 1), generator=generator)
+    rows, columns = top + torch.arange(size)[:, None], left + torch.arange(size)
+    return photos[which, torch.arange(3)[:, None, None], rows, columns]
+
+
+@cache
+def _half_size_photos() -> Tensor:
+    """(photo, 3, height, width)"""
+    photos = [torch.tensor(photo) for photo in _scikit_learn("photo_crops").load_sample_images().images]
+    return F.avg_pool2d(torch.stack(photos).permute(0, 3, 1, 2) / 255, 2)
+
+
+def _scikit_learn(caller: str) -> Any:
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ImportError(f"{caller} needs scikit-learn: pip install scikit-learn") from error
+    return datasets

@@ -8,7 +8,7 @@ import torch
 from torch import Generator
 
 from lib.datasets import bright_block as same_bright_block
-from lib.images import bright_block, digit_images
+from lib.images import bright_block, digit_images, photo_crops
 
 
 def seeded(seed: int = 0) -> Generator:
@@ -93,6 +93,34 @@ def test_a_one_is_upright_and_a_zero_is_hollow():
 
 
 def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match="pip install scikit-learn"):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ImportError, match="digit_images needs scikit-learn: pip install scikit-learn"):
         digit_images()
+
+
+def test_crops_are_colour_pictures_cut_at_random():
+    crops = photo_crops(300, generator=seeded(), size=20)
+    assert crops.shape == (300, 3, 20, 20)
+    assert crops.min() >= 0
+    assert 0.9 < crops.max() <= 1
+    assert len({crop.sum().item() for crop in crops}) > 290
+    assert torch.equal(photo_crops(5, generator=seeded(3)), photo_crops(5, generator=seeded(3)))
+
+
+def test_neighbouring_pixels_of_a_photograph_are_alike():
+    crops = photo_crops(200, generator=seeded())
+    shuffled = crops.flatten(2)[..., torch.randperm(32 * 32, generator=seeded())].view_as(crops)
+    assert crops.diff(dim=-1).abs().mean() < 0.5 * shuffled.diff(dim=-1).abs().mean()
+
+
+def test_held_out_crops_share_no_pixel_with_the_others(monkeypatch: pytest.MonkeyPatch):
+    columns = torch.arange(320.0).expand(2, 3, 213, 320)  # each pixel tells its column
+    monkeypatch.setattr("lib.images._half_size_photos", lambda: columns)
+    seen, held_out = (photo_crops(4000, generator=seeded(), size=8, held_out=out) for out in (False, True))
+    assert (seen.min(), seen.max(), held_out.min(), held_out.max()) == (128, 319, 0, 127)
+
+
+@pytest.mark.parametrize(("n", "size", "held_out"), [(0, 8, False), (1, 0, False), (1, 193, False), (1, 129, True)])
+def test_squares_that_do_not_fit_are_refused(n: int, size: int, held_out: bool):
+    with pytest.raises(ValueError, match=f"got n = {n}, size = {size}"):
+        photo_crops(n, generator=seeded(), size=size, held_out=held_out)
