@@ -44,6 +44,7 @@ def test_no_text_means_two_days():
         (date(1987, 10, 20), "2024年3月5号星期二", "1987年10月20号星期二"),
         (date(2000, 9, 22), "Mar 5th, 2024", "Sep 22nd, 2000"),
         (date(1999, 11, 11), "Mar 5th, 2024", "Nov 11th, 1999"),
+        (date(2021, 7, 13), "Mar 5th, 2024", "Jul 13th, 2021"),
         (date(2030, 5, 3), "Mar 5th, 2024", "May 3rd, 2030"),
         (date(1976, 8, 1), "Tue, 5 Mar 2024", "Sun, 1 Aug 1976"),
         (date(2008, 2, 29), "05.03.2024", "29.02.2008"),
@@ -91,6 +92,14 @@ def test_forms_and_years_can_be_chosen():
     assert {day.year for day in days} == {2024}
     assert len({day.month for day in days}) > 8
     assert all(" " in decode_text(source) for source in batch.source)
+
+
+def test_days_are_drawn_evenly_from_the_first_year_to_the_last():
+    batch = next(dates(2000, generator=seeded(), years=(1999, 2001)))
+    days = [date.fromisoformat(decode_text(target)) for target in batch.target]
+    shares = [sum(day.year == year for day in days) / 2000 for year in (1999, 2000, 2001)]
+    assert shares == pytest.approx([1 / 3] * 3, abs=0.04)
+    assert len({(day.year, day.month) for day in days}) == 36
 
 
 def test_the_seed_decides():
