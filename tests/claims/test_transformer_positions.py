@@ -1,0 +1,167 @@
+"""What chapter 2.1.1 claims about positions: T5–T7, and how far they reach beyond the length trained on."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.gptj.modeling_gptj import rotate_every_two
+from transformers.models.llama.modeling_llama import rotate_half
+
+from lib.attention import MultiHeadAttention, dot_product_attention
+from lib.masks import causal_mask
+from lib.positions import LearnedPositions, alibi_bias, alibi_slopes, apply_rope, sinusoidal_positions
+from lib.training import fit
+from lib.transformer import Decoder, RotaryAttention
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def speeds(dim: int) -> Tensor:
+    return 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+
+
+def test_t5_the_table_is_that_of_the_formula():
+    table = sinusoidal_positions(50, 64)
+    for pos, i in ((0, 0), (1, 0), (7, 5), (49, 31)):
+        angle = pos / 10000 ** (2 * i / 64)
+        assert table[pos, 2 * i : 2 * i + 2].tolist() == pytest.approx([math.sin(angle), math.cos(angle)], abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 7, 30])
+def test_t5_moving_on_by_k_is_one_rotation_for_all_positions(k: int):
+    pairs, angle = sinusoidal_positions(60, 16).unflatten(1, (-1, 2)), (k * speeds(16)).float()
+    cos, sin = angle.cos(), angle.sin()
+    rotation = torch.stack([cos, sin, -sin, cos], -1).unflatten(-1, (2, 2))
+    torch.testing.assert_close(torch.einsum("iab,pib->pia", rotation, pairs[:-k]), pairs[k:], atol=1e-5, rtol=0)
+    torch.testing.assert_close(rotation @ rotation.mT, torch.eye(2).expand(8, 2, 2), atol=1e-6, rtol=0)
+
+
+def test_t5_the_product_of_two_positions_depends_on_their_distance():
+    table = sinusoidal_positions(50, 64)
+    products = table @ table.T
+    for k in (0, 1, 5, 20):
+        expected = (k * speeds(64)).cos().sum().float()
+        torch.testing.assert_close(products.diagonal(k), expected.expand(50 - k), atol=1e-4, rtol=0)
+
+
+def test_t5_low_dimensions_are_fast_and_high_ones_slow():
+    steps = sinusoidal_positions(50, 64).unflatten(1, (-1, 2)).diff(dim=0).norm(dim=-1).mean(0)
+    assert (steps.diff() < 0).all()
+    turns = 2 * math.pi / speeds(64)
+    assert round(turns[0].item(), 2) == 6.28
+    assert round(turns[-1].item()) == 47117
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_t6_a_score_depends_on_the_difference_of_positions_and_norms_are_kept(layout):
+    q, k = torch.randn(2, 1, 8, dtype=torch.float64)
+    turned_q, turned_k = (apply_rope(x.expand(9, 8), layout=layout) for x in (q, k))
+    scores = turned_q @ turned_k.T
+    for distance in range(-8, 9):
+        same = scores.diagonal(distance)
+        torch.testing.assert_close(same, same[:1].expand_as(same))
+    assert scores[0].std() > 0.01
+    torch.testing.assert_close(turned_q.norm(dim=-1), q.norm(dim=-1).expand(9))
+
+
+def test_t6_a_permutation_relates_the_layouts():
+    x, order = torch.randn(9, 8), torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])
+    torch.testing.assert_close(apply_rope(x)[:, order], apply_rope(x[:, order], layout="half"))
+
+
+def test_t6_half_is_hugging_faces_llama_and_interleaved_its_gpt_j():
+    x, angles = torch.randn(9, 8), (torch.arange(9)[:, None] * speeds(8)).float()
+    half, pairs = torch.cat([angles, angles], -1), angles.repeat_interleave(2, -1)
+    llama, gptj = (x * half.cos() + rotate_half(x) * half.sin()), x * pairs.cos()
+    torch.testing.assert_close(apply_rope(x, layout="half"), llama)
+    torch.testing.assert_close(apply_rope(x), gptj + rotate_every_two(x[None, :, None])[0, :, 0] * pairs.sin())
+
+
+@pytest.mark.parametrize("heads", [1, 2, 6, 8, 12, 20])
+def test_t7_slopes_are_those_of_hugging_faces_bloom_for_any_number_of_heads(heads: int):
+    theirs = build_alibi_tensor(torch.ones(1, 5), heads, torch.float32)  # slope times the key's position
+    torch.testing.assert_close(alibi_slopes(heads), theirs[:, 0, 1])
+
+
+def test_t7_the_bias_is_linear_in_distance_and_added_after_scaling():
+    torch.testing.assert_close(alibi_slopes(8), 0.5 ** torch.arange(1.0, 9.0))
+    distance = (torch.arange(6)[:, None] - torch.arange(6)).abs()
+    torch.testing.assert_close(alibi_bias(8, 6), -alibi_slopes(8)[:, None, None] * distance)
+    q, k, v = torch.randn(3, 2, 8, 6, 16)
+    scores = (q @ k.mT / 4 + alibi_bias(8, 6)).masked_fill(~causal_mask(6), -math.inf)
+    output, _ = dot_product_attention(q, k, v, causal_mask(6), bias=alibi_bias(8, 6))
+    torch.testing.assert_close(output, scores.softmax(-1) @ v)
+
+
+def test_t7_under_a_causal_mask_slope_times_key_position_gives_the_same_weights():
+    q, k, v = torch.randn(3, 4, 7, 8)
+    by_place = alibi_slopes(4)[:, None, None] * torch.arange(7)
+    expected, _ = dot_product_attention(q, k, v, causal_mask(7), bias=alibi_bias(4, 7))
+    torch.testing.assert_close(dot_product_attention(q, k, v, causal_mask(7), bias=by_place)[0], expected)
+    assert not torch.allclose(dot_product_attention(q, k, v, bias=by_place)[0], expected, atol=0.05)
+
+
+def test_t7_past_the_table_of_learned_positions_is_an_error_and_unused_rows_never_learn():
+    positions = LearnedPositions(16, 8)
+    with pytest.raises(ValueError, match=r"max_length = 16, got offset \+ length = 7 \+ 10"):
+        positions(10, offset=7)
+    positions(10).square().sum().backward()
+    assert positions.weight.grad is not None
+    assert (positions.weight.grad[10:] == 0).all()
+    assert (positions.weight.grad[:10] != 0).any(-1).all()
+
+
+class Recaller(nn.Module):
+    """Names the token before each; the model of the chapter's experiment."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.embed, self.answer = kind, nn.Embedding(8, 32), nn.Linear(32, 8)
+        attention = RotaryAttention if kind == "rope" else MultiHeadAttention
+        self.stack = Decoder(32, 4, 2, cross_attention=False, attention=attention)
+        self.table = LearnedPositions(64, 32)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x, length = self.embed(tokens), tokens.shape[1]
+        if self.kind == "sinusoidal":
+            x = x + sinusoidal_positions(length, 32)
+        if self.kind == "learned":
+            x = x + self.table(length)
+        return self.answer(self.stack(x, bias=alibi_bias(4, length) if self.kind == "alibi" else None).output)
+
+
+def tokens(seed: int, count: int, length: int):
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        yield (torch.randint(8, (count, length), generator=generator),)
+
+
+def recall_loss(model: nn.Module, drawn: Tensor) -> Tensor:
+    return F.cross_entropy(model(drawn)[:, 1:].flatten(0, 1), drawn[:, :-1].flatten())
+
+
+@pytest.mark.parametrize(
+    ("kind", "twice", "end"),
+    [
+        ("sinusoidal", (0.0, 0.6), (0.0, 0.5)),
+        ("learned", (0.0, 0.5), (0.0, 0.4)),
+        ("rope", (0.9, 1.0), (0.0, 0.5)),
+        ("alibi", (0.9, 1.0), (0.85, 1.0)),
+    ],
+)
+def test_t7_beyond_the_length_trained_on(kind: str, twice: tuple[float, float], end: tuple[float, float]):
+    model, (test,) = Recaller(kind), next(tokens(9, 300, 64))
+    optimizer = partial(torch.optim.AdamW, foreach=True)
+    fit(model, tokens(1, 32, 16), recall_loss, steps=120, lr=1e-2, optimizer=optimizer)
+    with torch.no_grad():
+        hits = (model(test)[:, 1:].argmax(-1) == test[:, :-1]).float().mean(0)
+    assert hits[:15].mean() > 0.9
+    assert twice[0] <= hits[15:31].mean() <= twice[1]
+    assert end[0] <= hits[47:].mean() <= end[1]
