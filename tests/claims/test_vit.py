@@ -1,0 +1,208 @@
+"""What chapter 2.1.3 claims about the kernels of ViT: V1, V2, V4, and the parts of V3 and V6 that need no training."""
+
+from typing import Literal
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import ViTConfig as TheirConfig
+from transformers import ViTForImageClassification
+
+from lib.attention import MultiHeadAttention
+from lib.datasets import bright_block, digit_images
+from lib.mae import random_kept
+from lib.patches import join_windows, patchify, split_windows, unpatchify
+from lib.transformer import count_parameters
+from lib.vit import ViT, ViTConfig
+
+Pooling = Literal["cls", "mean"]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def quadrant_model(positions: Literal["random", "sinusoidal", "none"], pooling: Pooling = "cls") -> ViT:
+    options = {"dim": 64, "layers": 2, "heads": 4, "classes": 4, "pooling": pooling, "positions": positions}
+    return ViT(ViTConfig(image_size=32, patch_size=4, channels=3, **options)).eval()
+
+
+def test_v1_224_by_16_is_196_tokens_of_768_numbers():
+    assert patchify(torch.zeros(2, 3, 224, 224), 16).shape == (2, 14 * 14, 3 * 16 * 16) == (2, 196, 768)
+
+
+@pytest.mark.parametrize(("height", "width", "size"), [(224, 224, 16), (32, 48, 4), (6, 9, 3)])
+def test_v1_patchify_and_a_matrix_are_a_strided_convolution(height: int, width: int, size: int):
+    images = torch.randn(2, 3, height, width, dtype=torch.float64)
+    convolution = nn.Conv2d(3, 10, size, stride=size).double()
+    tokens = F.linear(patchify(images, size), convolution.weight.flatten(1), convolution.bias)
+    torch.testing.assert_close(tokens, convolution(images).flatten(2).mT)
+    assert torch.equal(unpatchify(patchify(images, size), size, (height, width)), images)
+
+
+def test_v1_a_strided_convolution_drops_what_does_not_fit_and_patchify_refuses():
+    images = torch.zeros(1, 1, 30, 30)
+    images[..., 28:, :] = 1
+    assert (nn.Conv2d(1, 2, 4, stride=4, bias=False)(images) == 0).all()
+    with pytest.raises(ValueError, match="patch_size = 4 and image 30 × 30"):
+        patchify(images, 4)
+
+
+@pytest.mark.parametrize(("pooling", "tokens"), [("cls", 65), ("mean", 64)])
+def test_v2_cls_is_one_token_more_and_mean_pooling_does_without(pooling: Pooling, tokens: int):
+    model = quadrant_model("random", pooling)
+    encoded, weights = model.encode(torch.randn(3, 3, 32, 32), need_weights=True)
+    assert encoded.shape == (3, tokens, 64)
+    assert weights is not None
+    assert weights.shape == (3, 2, 4, tokens, tokens)
+    assert model.positions is not None
+    assert model.positions.weight.shape == (tokens, 64)
+    pooled = encoded[:, 0] if pooling == "cls" else encoded.mean(1)
+    torch.testing.assert_close(model.classify(encoded), model.head(pooled))
+
+
+def test_v2_the_same_weights_give_hugging_faces_vit_the_same_logits():
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    config = TheirConfig(
+        **sizes, image_size=8, patch_size=4, num_channels=3, id2label=dict(enumerate("abcde")), layer_norm_eps=1e-5
+    )
+    theirs = ViTForImageClassification(config).eval()
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    ours = ViT(ViTConfig(image_size=8, patch_size=4, channels=3, dim=16, layers=2, heads=4, classes=5))
+    assert count_parameters(ours) == count_parameters(theirs)
+    ours.load_state_dict(renamed(theirs.state_dict()))
+    images = torch.randn(3, 3, 8, 8)
+    torch.testing.assert_close(ours(images), theirs(images).logits, atol=1e-4, rtol=1e-4)
+
+
+def renamed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Hugging Face's tensors under our names."""
+    names = {
+        "vit.embeddings.cls_token": "cls",
+        "vit.embeddings.position_embeddings": "positions.weight",
+        "vit.embeddings.patch_embeddings.projection": "embed",
+        "vit.layers": "encoder.blocks",
+        "vit.layernorm": "encoder.norm",
+        "o_proj": "out_proj",
+        "layernorm_before": "attention_norm",
+        "layernorm_after": "feed_forward_norm",
+        "mlp.fc1": "feed_forward.up_proj",
+        "mlp.fc2": "feed_forward.down_proj",
+        "classifier": "head",
+    }
+    ours = {}
+    for name, tensor in state.items():
+        for old, new in names.items():
+            name = name.replace(old, new)
+        ours[name] = tensor
+    ours["cls"], ours["positions.weight"] = ours["cls"].flatten(), ours["positions.weight"][0]
+    ours["embed.weight"] = ours["embed.weight"].flatten(1)
+    return ours
+
+
+def test_v2_vit_b_16_has_86_6_million_parameters_nearly_all_in_the_encoder():
+    with torch.device("meta"):
+        model = ViT(ViTConfig(image_size=224, patch_size=16, channels=3, dim=768, layers=12, heads=12, classes=1000))
+    total, encoder = count_parameters(model), count_parameters(model.encoder)
+    assert total == 86_567_656
+    assert 12 * 12 * 768**2 < encoder < 12 * 12 * 768**2 * 1.01
+    for part in (model.embed, model.positions):
+        assert part is not None
+        assert count_parameters(part) < 0.01 * total
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize(("rows", "columns"), [(0, 16), (16, 0), (16, 16), (4, 8)])
+def test_v3_without_positions_rolling_by_whole_patches_changes_nothing(pooling: Pooling, rows: int, columns: int):
+    images, _ = bright_block(20, generator=torch.Generator().manual_seed(0))
+    rolled = images.roll((rows, columns), (-2, -1))
+    lost, located = quadrant_model("none", pooling), quadrant_model("sinusoidal", pooling)
+    torch.testing.assert_close(lost(rolled), lost(images), atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(located(rolled), located(images), atol=1e-3)
+
+
+def test_v3_without_positions_exactly_one_of_the_four_rolled_images_is_answered_right():
+    images, labels = bright_block(60, generator=torch.Generator().manual_seed(0))
+    lost, right = quadrant_model("none"), 0
+    for rows, columns in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        answers = lost(images.roll((16 * rows, 16 * columns), (-2, -1))).argmax(-1)
+        right += (answers == labels.bitwise_xor(torch.tensor(2 * rows + columns))).sum().item()
+    assert right == 60
+
+
+def test_v3_within_a_patch_a_shift_is_noticed_without_positions():
+    images, _ = bright_block(20, generator=torch.Generator().manual_seed(0))
+    lost = quadrant_model("none")
+    assert not torch.allclose(lost(images.roll(1, -1)), lost(images), atol=1e-3)
+
+
+@pytest.mark.parametrize("r", [2, 3, 5])
+def test_v4_a_side_r_times_as_long_makes_r_squared_tokens_and_r_to_the_fourth_pairs(r: int):
+    small, large = (patchify(torch.zeros(1, 1, side, side), 4).shape[1] for side in (28, 28 * r))
+    assert large == r**2 * small
+    assert large**2 == r**4 * small**2
+    windows = [split_windows(torch.zeros(1, (7 * k) ** 2, 1), (7 * k, 7 * k), 7) for k in (1, r)]
+    pairs = [len(window) * window.shape[1] ** 2 for window in windows]
+    assert pairs[1] == r**2 * pairs[0]
+
+
+def test_v4_attention_in_windows_is_masked_attention_and_its_work_is_linear_in_tokens():
+    attend = MultiHeadAttention(16, 2)
+    x = torch.randn(2, 8 * 12, 16)
+    index = torch.arange(96)
+    window = 3 * (index // 12 // 4) + index % 12 // 4
+    windowed = join_windows(attend(split_windows(x, (8, 12), 4))[0], (8, 12), 4)
+    torch.testing.assert_close(windowed, attend(x, mask=window[:, None] == window)[0])
+
+    def flops(tokens: torch.Tensor) -> int:
+        with FlopCounterMode(display=False) as counter:
+            attend(tokens, need_weights=True)
+        return counter.get_total_flops()
+
+    n, d, m = 96, 16, 4
+    assert flops(x[:1]) == 8 * n * d**2 + 4 * n**2 * d
+    assert flops(split_windows(x[:1], (8, 12), m)) == 8 * n * d**2 + 4 * n * m**2 * d
+
+
+def test_v4_windows_exchange_nothing_unless_they_are_shifted():
+    attend = MultiHeadAttention(16, 2)
+
+    def layer(y: torch.Tensor, shift: int) -> torch.Tensor:
+        y = y.unflatten(1, (8, 8)).roll((-shift, -shift), (1, 2)).flatten(1, 2)
+        y = join_windows(attend(split_windows(y, (8, 8), 4))[0], (8, 8), 4)
+        return y.unflatten(1, (8, 8)).roll((shift, shift), (1, 2)).flatten(1, 2)
+
+    for shift, reached in ((0, 16), (2, 64)):
+        x = torch.randn(1, 64, 16, requires_grad=True)
+        (gradient,) = torch.autograd.grad(layer(layer(x, 0), shift)[0, 3 * 8 + 3].sum(), x)
+        assert (gradient[0].abs().sum(-1) > 0).sum() == reached
+
+
+def test_v5_convolution_commutes_with_a_shift_and_patchify_with_shifts_by_whole_patches_only():
+    images = digit_images()[0][:20]
+    convolution = nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular")
+    torch.testing.assert_close(convolution(images.roll(1, -1)), convolution(images).roll(1, -1))
+    grid = patchify(images, 2).unflatten(1, (4, 4))
+    by_two, by_one = (patchify(images.roll(k, -1), 2).unflatten(1, (4, 4)) for k in (2, 1))
+    assert torch.equal(by_two, grid.roll(1, 2))
+    assert not any(torch.equal(by_one, grid.roll(k, 2)) for k in range(4))
+
+
+def test_v6_75_percent_hidden_leaves_a_quarter_of_the_tokens_and_a_sixteenth_of_the_pairs():
+    kept = random_kept(4, 64, 0.75, generator=torch.Generator().manual_seed(0)).shape[1]
+    assert (kept / 64, kept**2 / 64**2) == (1 / 4, 1 / 16)
+
+
+def test_numbers_that_the_prose_states():
+    assert 224**2 > 50_000
+    assert round(224**4 / 1e9, 1) == 2.5  # thousand millions of pairs of pixels
+    assert 196**2 < 40_000
+    assert 384 // 16 == 24
+    assert len(digit_images()[0]) - 400 == 1397
+    assert (digit_images()[0] * 16).unique().numel() == 17
+    assert [(8 // size) ** 2 for size in (1, 2, 4, 8)] == [64, 16, 4, 1]
+    assert round((576 - 196) * 768 / 1e4) == 29
