@@ -65,9 +65,15 @@ def test_v2_cls_is_one_token_more_and_mean_pooling_does_without(pooling: Pooling
 
 
 def test_v2_the_same_weights_give_hugging_faces_vit_the_same_logits():
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     config = TheirConfig(
-        **sizes, image_size=8, patch_size=4, num_channels=3, id2label=dict(enumerate("abcde")), layer_norm_eps=1e-5
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        image_size=8,
+        patch_size=4,
+        layer_norm_eps=1e-5,
+        id2label=dict(enumerate("abcde")),
     )
     theirs = ViTForImageClassification(config).eval()
     for parameter in theirs.parameters():
