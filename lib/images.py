@@ -81,7 +81,7 @@ def digit_images() -> tuple[Tensor, Tensor]:
 
 
 def photo_crops(n: int, *, generator: Generator, size: int = 32, held_out: bool = False) -> Tensor:
-    """Cut random squares from scikit-learn's two photographs, of a Chinese temple and of a flower, at half their size.
+    """Cut random squares from scikit-learn's two photographs, of a tower in China and of a flower, at half their size.
 
     What is held out comes from the left 40 % of each photograph, the rest from the right 60 %: no pixel is in both.
 
