@@ -76,7 +76,8 @@ def test_a_page_fits_a_phone(visit: Visit, name: str, theme: str) -> None:
 
 
 ENGLISH_IN_THE_FRAME = """() => {
-  const outside = "article, .bd-links a, .prev-next-title, .launch, .licence, .search-button__kbd-shortcut, script, style, noscript";
+  const outside = "article, .bd-links a, .prev-next-title, .launch, .licence, .search-button__kbd-shortcut,"
+    + "script, style, noscript";
   document.querySelectorAll(".katex").forEach((formula) => formula.remove());
   const texts = [document.title];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
