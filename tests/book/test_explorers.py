@@ -106,10 +106,10 @@ def compare_numbers(computed: Explorer, explorer: Locator) -> None:
     drawn = zip(computed._panels, computed.shown(), strict=True)
     panels = [(panel, now["values"]) for panel, now in drawn if panel.kind != "readout"]
     for (panel, values), table in zip(panels, explorer.locator("table").all(), strict=True):
-        texts = np.array(table.evaluate(CELLS))
+        texts = np.array([[cell.split() for cell in row] for row in table.evaluate(CELLS)])  # a colour is 3 numbers
         values = values[:, None] if panel.kind == "bars" else values.T if panel.kind == "lines" else values
-        shown = np.vectorize(number)(texts)
-        assert shown.shape == values.shape[:2]
+        shown, values = np.vectorize(number)(texts), values.reshape(*values.shape[:2], -1)
+        assert shown.shape == values.shape
         np.testing.assert_allclose(shown, values, rtol=2 * HALF, atol=np.vectorize(last_digit)(texts).max())
 
 

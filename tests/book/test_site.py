@@ -76,13 +76,14 @@ def test_a_page_fits_a_phone(visit: Visit, name: str, theme: str) -> None:
 
 
 ENGLISH_IN_THE_FRAME = """() => {
-  const outside = "article, .bd-links a, .launch, .licence, .search-button__kbd-shortcut, script, style, noscript";
+  const outside = "article, .bd-links a, .prev-next-title, .launch, .licence, .search-button__kbd-shortcut,"
+    + "script, style, noscript";
   document.querySelectorAll(".katex").forEach((formula) => formula.remove());
   const texts = [document.title];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode())
     if (!walker.currentNode.parentElement.closest(outside)) texts.push(walker.currentNode.textContent);
-  for (const element of document.querySelectorAll("body *:not(article a, article img)"))
+  for (const element of document.querySelectorAll("body *:not(article a, article img, .explorer input)"))
     for (const name of ["aria-label", "title", "placeholder", "alt", "data-bs-title"])
       if (element.hasAttribute(name)) texts.push(element.getAttribute(name));
   for (const element of document.querySelectorAll("article :is(summary, button)"))
