@@ -22,7 +22,7 @@ endif
 
 # Fast first: what a typo breaks shows in seconds, what needs the built site comes last.
 test: lint chromium
-	$(BIN)/node --test tests/*.test.mjs
+	$(BIN)/node --test tests/*/*.test.mjs
 	$(BIN)/pytest --ignore=tests/book
 	$(BIN)/pytest --nbval book
 	$(BIN)/pytest tests/book

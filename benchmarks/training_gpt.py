@@ -16,10 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from lib.datasets import poems_by_heart
-from lib.gpt import GPTConfig, MiniGPT, window_start
-from lib.pretraining import learn_by_heart, next_token_loss, text_windows
-from lib.tokenizer import CharTokenizer
+from lib.data import poems_by_heart
+from lib.gpt import CharTokenizer, GPTConfig, MiniGPT, learn_by_heart, next_token_loss, text_windows, window_start
 
 CONTEXT, DIM, LAYERS, HEADS = 16, 64, 2, 4
 LEAST_RATIO, LARGEST_LOSS = 5.0, 0.1

@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.optim import Adam
 
-from lib.datasets import reversed_digits
-from lib.seq2seq import Seq2Seq, greedy_decode, teacher_forcing_loss
-from lib.sequence_pairs import START, PairBatch, noisy_inputs
+from lib.data import reversed_digits
+from lib.seq2seq import START, PairBatch, Seq2Seq, greedy_decode, noisy_inputs, teacher_forcing_loss
 from lib.training import fit
 
 VOCAB, EMBEDDING, HIDDEN, BATCH, LENGTH = 11, 32, 64, 64, 8

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.optim import AdamW
 
-from lib.datasets import bright_block
+from lib.data import bright_block
 from lib.training import fit
 from lib.vit import ViT, ViTConfig
 

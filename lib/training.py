@@ -25,7 +25,7 @@ def fit(
     warmup: int = 0,
     schedule: Schedule = "constant",
     clip: float | None = None,
-    watch: Callable[[int], object] | None = None,
+    callback: Callable[[int], object] | None = None,
     label: str = "",
 ) -> list[float]:
     """Train a model in place, with a progress bar while it runs.
@@ -43,7 +43,7 @@ def fit(
         warmup: steps over which the learning rate rises linearly to `lr`.
         schedule: "constant", or "cosine" towards 0 after the warm-up.
         clip: largest norm of the gradient; unlimited when left out.
-        watch: called with the number of steps done, from 0 to `steps`, in evaluation mode and without
+        callback: called with the number of steps done, from 0 to `steps`, in evaluation mode and without
             gradients: for snapshots on the way.
         label: name of the progress bar.
 
@@ -78,7 +78,7 @@ def fit(
     history: list[float] = []
     was_training = model.training
     try:
-        _look(model, watch, 0)
+        _call_back(model, callback, 0)
         # At most three redraws a second: in a notebook each is a message to the browser.
         # The notebook's bar does not read TQDM_DISABLE by itself, which builds and tests set.
         hidden = bool(os.environ.get("TQDM_DISABLE"))
@@ -92,17 +92,17 @@ def fit(
             update.step()
             rate.step()
             bar.set_postfix(loss=f"{history[-1]:.3g}", refresh=False)
-            _look(model, watch, step)
+            _call_back(model, callback, step)
     finally:
         model.train(was_training)
     return history
 
 
-def _look(model: nn.Module, watch: Callable[[int], object] | None, step: int) -> None:
-    if watch is not None:
+def _call_back(model: nn.Module, callback: Callable[[int], object] | None, step: int) -> None:
+    if callback is not None:
         model.eval()
         with torch.no_grad():
-            watch(step)
+            callback(step)
     model.train()
 
 

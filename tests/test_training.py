@@ -38,7 +38,7 @@ def rates(**options) -> list[float]:
         loss=lambda model, *batch: model.weight.sum(),
         optimizer=SGD,
         lr=1.0,
-        watch=lambda step: seen.append(model.weight.item()),
+        callback=lambda step: seen.append(model.weight.item()),
         **options,
     )
     return [before - after for before, after in itertools.pairwise(seen)]
@@ -100,7 +100,7 @@ def test_the_mode_comes_back_after_an_error_too():
 def test_watch_sees_every_step_in_evaluation_mode_without_gradients():
     model = nn.Linear(1, 1)
     seen: list[tuple[int, bool, bool]] = []
-    train(model, watch=lambda step: seen.append((step, model.training, torch.is_grad_enabled())))
+    train(model, callback=lambda step: seen.append((step, model.training, torch.is_grad_enabled())))
     assert seen == [(step, False, False) for step in range(4)]
 
 
@@ -147,7 +147,7 @@ def test_a_loss_that_is_not_finite_names_the_step_and_spares_the_model(bad: floa
     model = nn.Linear(1, 1)
     states: list[Tensor] = []
     with pytest.raises(FloatingPointError, match=f"loss must be finite, got {bad} at step 2"):
-        train(model, batches=[*BATCHES, (X, X * bad)], watch=lambda step: states.append(model.weight.clone()))
+        train(model, batches=[*BATCHES, (X, X * bad)], callback=lambda step: states.append(model.weight.clone()))
     assert torch.equal(model.weight, states[-1])
 
 

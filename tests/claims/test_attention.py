@@ -10,14 +10,16 @@ from torch import Tensor, nn
 from lib.attention import (
     AdditiveAttention,
     MultiHeadAttention,
+    block_causal_mask,
+    causal_mask,
     dot_product_attention,
     hopfield_update,
     kernel_regression,
     masked_softmax,
+    padding_mask,
     tiled_attention,
 )
-from lib.datasets import noisy_curve, true_curve
-from lib.masks import block_causal_mask, causal_mask, padding_mask
+from lib.data import noisy_curve, true_curve
 
 MASKS = {
     "padding": padding_mask([9, 5], 9),

@@ -5,9 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.attention import MultiHeadAttention
-from lib.datasets import tactile_batches
-from lib.masks import block_causal_mask
+from lib.attention import MultiHeadAttention, block_causal_mask
+from lib.data import tactile_batches
 from lib.training import fit
 
 VISION, TOUCH, ACTION = 196, 4, 16

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from lib.gpt import GPTConfig, KVCache, MiniGPT, generate
-from lib.kv_memory import SHAPES, ModelShape, kv_cache_bytes
+from lib.gpt import SHAPES, GPTConfig, KVCache, MiniGPT, ModelShape, generate, kv_cache_bytes
 from lib.transformer import count_parameters
 
 CONFIG = GPTConfig(vocab_size=11, context_length=12, dim=24, layers=2, heads=6)

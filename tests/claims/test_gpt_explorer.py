@@ -8,10 +8,8 @@ import pytest
 import torch
 
 import lib.explore
-from lib.datasets import poems
-from lib.gpt import GPTConfig, MiniGPT
-from lib.sampling import next_token_probabilities
-from lib.tokenizer import CharTokenizer
+from lib.data import poems
+from lib.gpt import CharTokenizer, GPTConfig, MiniGPT, next_token_probabilities
 
 PAGE = Path(__file__).parents[2] / "book" / "zh" / "gpt.md"
 NEEDED = ("import torch", "def entropy(", "grid = [dict(", "unfiltered =", "ranked = context_logits")

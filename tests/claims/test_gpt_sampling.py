@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from lib.sampling import keep_top_k, keep_top_p, next_token_probabilities, sample
+from lib.gpt import keep_top_k, keep_top_p, next_token_probabilities, sample
 
 NOTHING: Any = torch.empty(0, dtype=torch.long)  # Hugging Face's processors want the tokens so far, and ignore them
 

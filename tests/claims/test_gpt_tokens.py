@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Generator
 
-from lib.bins import from_bins, to_bins
-from lib.tokenizer import BPETokenizer
+from lib.gpt import BPETokenizer, from_bins, to_bins
 
 QUATRAINS = (
     "床前明月光，疑是地上霜。举头望明月，低头思故乡。春眠不觉晓，处处闻啼鸟。夜来风雨声，花落知多少。"

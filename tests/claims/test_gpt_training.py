@@ -11,12 +11,22 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from lib.datasets import poems, poems_by_heart
-from lib.gpt import GPTConfig, MiniGPT, generate
-from lib.preferences import answer_log_prob, dpo_loss
-from lib.pretraining import next_token_loss, pretrain, text_windows, window_batches
-from lib.scaling import compute_optimal, fit_power_law, training_flops
-from lib.tokenizer import CharTokenizer
+from lib.data import poems, poems_by_heart
+from lib.gpt import (
+    CharTokenizer,
+    GPTConfig,
+    MiniGPT,
+    answer_log_prob,
+    compute_optimal,
+    dpo_loss,
+    fit_power_law,
+    generate,
+    next_token_loss,
+    pretrain,
+    text_windows,
+    training_flops,
+    window_batches,
+)
 from lib.training import fit
 from lib.transformer import count_parameters
 

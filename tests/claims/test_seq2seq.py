@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from lib.datasets import reversed_digits
-from lib.seq2seq import Seq2Seq, greedy_decode, teacher_forcing_loss
-from lib.sequence_pairs import IGNORED, START, PairBatch, noisy_inputs
+from lib.data import reversed_digits
+from lib.seq2seq import IGNORED, START, PairBatch, Seq2Seq, greedy_decode, noisy_inputs, teacher_forcing_loss
 from lib.training import fit
 
 

@@ -7,10 +7,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from lib.datasets import dates, reversed_digits
-from lib.dates import DATE_ALPHABET, DATE_FORMS, date_batch, decode_text, encode_text
-from lib.seq2seq import Seq2Seq, greedy_decode, teacher_forcing_loss
-from lib.sequence_pairs import START, PairBatch, noisy_inputs, pair_batch
+from lib.data import DATE_ALPHABET, DATE_FORMS, date_batch, dates, decode_text, encode_text, reversed_digits
+from lib.seq2seq import START, PairBatch, Seq2Seq, greedy_decode, noisy_inputs, pair_batch, teacher_forcing_loss
 from lib.training import fit
 
 DAY, ENGLISH, CHINESE = date(2024, 3, 5), "March 5, 2024", "2024年3月5日"
@@ -24,7 +22,7 @@ def train(
     model: Seq2Seq, batches: Iterator[PairBatch], steps: int, watch: Callable[[int], object] | None = None
 ) -> Seq2Seq:
     loss = teacher_forcing_loss
-    fit(model, batches, loss, steps=steps, lr=1e-2, warmup=20, clip=1.0, schedule="cosine", watch=watch)
+    fit(model, batches, loss, steps=steps, lr=1e-2, warmup=20, clip=1.0, schedule="cosine", callback=watch)
     return model
 
 

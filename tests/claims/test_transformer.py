@@ -9,11 +9,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.attention import MultiHeadAttention, dot_product_attention
-from lib.masks import causal_mask
-from lib.positions import LearnedPositions, sinusoidal_positions
+from lib.attention import MultiHeadAttention, causal_mask, dot_product_attention
 from lib.training import fit
-from lib.transformer import Decoder, Encoder, FeedForward, SwiGLU, TransformerBlock, count_parameters
+from lib.transformer import (
+    Decoder,
+    Encoder,
+    FeedForward,
+    LearnedPositions,
+    SwiGLU,
+    TransformerBlock,
+    count_parameters,
+    sinusoidal_positions,
+)
 
 Norm = Literal["pre", "post"]
 ORDER = torch.tensor([3, 0, 7, 1, 9, 4, 2, 8, 6, 5])

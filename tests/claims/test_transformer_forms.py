@@ -7,11 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from lib.masked_tokens import mask_tokens
-from lib.masks import causal_mask
-from lib.positions import LearnedPositions, sinusoidal_positions
+from lib.attention import causal_mask
 from lib.training import fit
-from lib.transformer import Decoder, Encoder, RotaryAttention
+from lib.transformer import Decoder, Encoder, LearnedPositions, RotaryAttention, mask_tokens, sinusoidal_positions
 
 MASK, START = 8, 9
 ADAMW = partial(torch.optim.AdamW, foreach=True)

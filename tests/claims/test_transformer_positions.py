@@ -11,11 +11,17 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.gptj.modeling_gptj import rotate_every_two
 from transformers.models.llama.modeling_llama import rotate_half
 
-from lib.attention import MultiHeadAttention, dot_product_attention
-from lib.masks import causal_mask
-from lib.positions import LearnedPositions, alibi_bias, alibi_slopes, apply_rope, sinusoidal_positions
+from lib.attention import MultiHeadAttention, causal_mask, dot_product_attention
 from lib.training import fit
-from lib.transformer import Decoder, RotaryAttention
+from lib.transformer import (
+    Decoder,
+    LearnedPositions,
+    RotaryAttention,
+    alibi_bias,
+    alibi_slopes,
+    apply_rope,
+    sinusoidal_positions,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,9 @@ from transformers import ViTConfig as TheirConfig
 from transformers import ViTForImageClassification
 
 from lib.attention import MultiHeadAttention
-from lib.datasets import bright_block, digit_images
-from lib.mae import random_kept
-from lib.patches import join_windows, patchify, split_windows, unpatchify
+from lib.data import bright_block, digit_images
 from lib.transformer import count_parameters
-from lib.vit import ViT, ViTConfig
+from lib.vit import ViT, ViTConfig, join_windows, patchify, random_kept, split_windows, unpatchify
 
 Pooling = Literal["cls", "mean"]
 

@@ -8,11 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from lib.datasets import bright_block, digit_images, photo_crops
-from lib.mae import MaskedAutoencoder, hidden_pixels, random_kept, reconstruction_loss
+from lib.data import bright_block, digit_images, photo_crops
 from lib.training import fit
 from lib.transformer import count_parameters
-from lib.vit import ViT, ViTConfig
+from lib.vit import MaskedAutoencoder, ViT, ViTConfig, hidden_pixels, random_kept, reconstruction_loss
 
 
 def seeded(seed: int) -> Generator:

@@ -1,0 +1,1 @@
+"""Public-domain verse as plain text, read by `lib.data.poems`."""

@@ -1,1 +1,0 @@
-"""Public-domain verse as plain text, read by `lib.poems`."""

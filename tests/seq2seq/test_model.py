@@ -1,0 +1,211 @@
+"""Encoder and decoder: each equation against PyTorch's parts, padding, and decoding step by step."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lib.seq2seq import IGNORED, Seq2Seq, greedy_decode, teacher_forcing_loss
+
+VOCAB, EMBEDDING, HIDDEN = 13, 5, 7
+LENGTHS = torch.tensor([6, 3, 1])
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=[True, False], ids=["attention", "one vector"])
+def model(request: pytest.FixtureRequest) -> Seq2Seq:
+    return Seq2Seq(VOCAB, EMBEDDING, HIDDEN, attention=request.param)
+
+
+def tokens(batch: int, time: int) -> Tensor:
+    return torch.randint(VOCAB, (batch, time))
+
+
+def assert_same(ours: tuple[Tensor, Tensor | None], expected: tuple[Tensor, Tensor | None]) -> None:
+    torch.testing.assert_close(ours[0], expected[0])
+    assert (ours[1] is None) == (expected[1] is None)
+    if ours[1] is not None:
+        torch.testing.assert_close(ours[1], expected[1])
+
+
+def test_shapes(model: Seq2Seq):
+    logits, alignments = model(tokens(3, 6), tokens(3, 4))
+    assert logits.shape == (3, 4, VOCAB)
+    assert (None if alignments is None else alignments.shape) == ((3, 4, 6) if model.attention else None)
+
+
+def test_all_steps_at_once_are_the_equations_one_after_another():
+    model = Seq2Seq(VOCAB, EMBEDDING, HIDDEN)
+    source, target_in = tokens(2, 6), tokens(2, 4)
+    logits, alignments = model(source, target_in)
+    h, _ = model.encoder(model.embedding(source))
+    state = torch.zeros(2, HIDDEN)
+    assert model.attention is not None
+    for t in range(4):
+        context, weights = model.attention(state[:, None], h, h)  # the query is the state before the step
+        state = model.decoder(torch.cat([model.embedding(target_in[:, t]), context[:, 0]], -1), state)
+        torch.testing.assert_close(logits[:, t], model.output(torch.cat([state, context[:, 0]], -1)))
+        torch.testing.assert_close(alignments[:, t], weights[:, 0])
+
+
+def test_without_attention_each_step_gets_the_ends_of_both_directions():
+    model = Seq2Seq(VOCAB, EMBEDDING, HIDDEN, attention=False)
+    source, target_in = tokens(2, 6), tokens(2, 4)
+    h, _ = model.encoder(model.embedding(source))
+    ends = torch.cat([h[:, -1, :HIDDEN], h[:, 0, HIDDEN:]], -1)
+    inputs = torch.cat([model.embedding(target_in), ends[:, None].expand(-1, 4, -1)], -1)
+    decoder = nn.GRU(EMBEDDING + 2 * HIDDEN, HIDDEN, batch_first=True)
+    names = {"weight_ih_l0": "weight_ih", "weight_hh_l0": "weight_hh", "bias_ih_l0": "bias_ih", "bias_hh_l0": "bias_hh"}
+    decoder.load_state_dict({ours: model.decoder.state_dict()[theirs] for ours, theirs in names.items()})
+    states, _ = decoder(inputs)
+    expected = model.output(torch.cat([states, ends[:, None].expand(-1, 4, -1)], -1))
+    torch.testing.assert_close(model(source, target_in)[0], expected)
+
+
+def test_attention_adds_only_its_own_parameters():
+    with_attention, without = (
+        sum(parameter.numel() for parameter in Seq2Seq(11, 32, 64, attention).parameters())
+        for attention in (True, False)
+    )
+    assert with_attention - without == 64 * 64 + 128 * 64 + 64
+    assert without == 11 * 32 + 2 * (32 + 64 + 2) * 192 + (32 + 128 + 64 + 2) * 192 + 193 * 11
+
+
+def test_alignments_are_weights():
+    _, alignments = Seq2Seq(VOCAB, EMBEDDING, HIDDEN)(tokens(3, 6), tokens(3, 4), LENGTHS)
+    assert (alignments >= 0).all()
+    torch.testing.assert_close(alignments.sum(-1), torch.ones(3, 4))
+
+
+def test_padding_changes_nothing(model: Seq2Seq):
+    source, target_in = tokens(3, 6), tokens(3, 4)
+    logits, alignments = model(source, target_in, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = model(source[row : row + 1, :length], target_in[row : row + 1])
+        kept = None if alignments is None else alignments[row : row + 1, :, :length]
+        assert_same((logits[row : row + 1], kept), alone)
+        assert alignments is None or (alignments[row, :, length:] == 0).all()
+
+
+@pytest.mark.parametrize("filler", [-100, 0, 12, 99])
+def test_what_stands_on_padding_changes_no_bit_even_out_of_the_vocabulary(model: Seq2Seq, filler: int):
+    source, target_in = tokens(3, 6), tokens(3, 4)
+    padding = torch.arange(6) >= LENGTHS[:, None]
+    before, _ = model(source, target_in, LENGTHS)
+    after, _ = model(source.masked_fill(padding, filler), target_in, LENGTHS)
+    assert torch.equal(before, after)
+
+
+def test_padding_gives_no_gradient_to_its_token(model: Seq2Seq):
+    source = torch.full((2, 5), 3)
+    source[0, 2:] = 12
+    model(source, torch.full((2, 4), 3), torch.tensor([2, 5]))[0].sum().backward()
+    assert model.embedding.weight.grad is not None
+    assert (model.embedding.weight.grad[12] == 0).all()
+    assert (model.embedding.weight.grad[0] == 0).all()  # what stands in for padding inside
+    assert (model.embedding.weight.grad[3] != 0).any()
+
+
+def test_full_lengths_are_no_lengths(model: Seq2Seq):
+    source, target_in = tokens(3, 6), tokens(3, 4)
+    assert_same(model(source, target_in, torch.tensor([6, 6, 6])), model(source, target_in))
+
+
+def test_an_empty_source_gives_zeros_and_finite_gradients(model: Seq2Seq):
+    logits, alignments = model(tokens(2, 6), tokens(2, 4), torch.tensor([0, 6]))
+    other, _ = model(tokens(2, 6), torch.zeros(2, 4, dtype=torch.long), torch.tensor([0, 6]))
+    same, _ = model(tokens(2, 6), torch.zeros(2, 4, dtype=torch.long), torch.tensor([0, 6]))
+    assert alignments is None or (alignments[0] == 0).all()
+    assert torch.equal(other[0], same[0])
+    memory = model.encode(tokens(2, 6), torch.tensor([0, 6]))
+    assert (memory.states[0] == 0).all()
+    assert (memory.summary[0] == 0).all()
+    logits.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_the_future_of_the_target_is_not_seen(model: Seq2Seq):
+    source, before = tokens(2, 6), tokens(2, 5)
+    after = before.clone()
+    after[:, 3:] = (after[:, 3:] + 1) % VOCAB
+    assert torch.equal(model(source, before)[0][:, :3], model(source, after)[0][:, :3])
+    assert not torch.equal(model(source, before)[0][:, 3], model(source, after)[0][:, 3])
+
+
+def test_the_loss_is_the_mean_over_the_true_tokens(model: Seq2Seq):
+    source, target_in, target = tokens(3, 6), tokens(3, 4), tokens(3, 4)
+    target[0, 1:] = IGNORED
+    surprise = -model(source, target_in, LENGTHS)[0].log_softmax(-1)
+    counted = [surprise[row, t, target[row, t]] for row in range(3) for t in range(4 if row else 1)]
+    loss = teacher_forcing_loss(model, source, target_in, target, LENGTHS)
+    torch.testing.assert_close(loss, torch.stack(counted).mean())
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "padded"])
+def test_greedy_decoding_is_teacher_forcing_on_ones_own_tokens(model: Seq2Seq, lengths: Tensor | None):
+    source = tokens(3, 6)
+    written, alignments = greedy_decode(model, source, 10, 5, lengths)
+    prefix = torch.cat([torch.full((3, 1), 10), written[:, :-1]], 1)
+    logits, expected = model(source, prefix, lengths)
+    assert torch.equal(written, logits.argmax(-1))
+    assert_same((written, alignments), (logits.argmax(-1), expected))
+
+
+def test_a_step_of_decoding_reads_one_token_and_the_source_is_encoded_once(model: Seq2Seq):
+    calls = {"encoder": 0, "decoder": 0}
+
+    def count(name: str) -> None:
+        getattr(model, name).register_forward_hook(lambda *_: calls.update({name: calls[name] + 1}))
+
+    count("encoder")
+    count("decoder")
+    greedy_decode(model, tokens(2, 6), start=10, steps=9)
+    assert calls == {"encoder": 1, "decoder": 9}
+
+
+def test_decoding_leaves_no_graph_and_no_trace_in_the_model(model: Seq2Seq):
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    _, alignments = greedy_decode(model.train(), tokens(2, 6), start=10, steps=3)
+    assert model.training
+    assert alignments is None or not alignments.requires_grad
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("source", "target_in", "lengths", "message"),
+    [
+        ((2, 6), (3, 4), None, r"target_in must be \(2, time\) with at least one step, got \(3, 4\)"),
+        ((2, 6), (2, 0), None, r"target_in must be \(2, time\) with at least one step, got \(2, 0\)"),
+        ((2, 0), (2, 4), None, r"source must be \(2, time\) with at least one step, got \(2, 0\)"),
+        ((2, 6), (2, 4), [6], r"source_lengths must be \(batch,\) .* got \(1,\) and source \(2, 6\)"),
+        ((2, 6), (2, 4), [7, 2], "lengths must lie in 0 … size = 6"),
+        ((2, 6), (2, 4), [-1, 2], "lengths must lie in 0 … size = 6"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named(source: tuple, target_in: tuple, lengths: list | None, message: str):
+    model = Seq2Seq(VOCAB, EMBEDDING, HIDDEN)
+    with pytest.raises(ValueError, match=message):
+        model(tokens(*source), tokens(*target_in), None if lengths is None else torch.tensor(lengths))
+
+
+def test_tokens_out_of_range_are_named():
+    model = Seq2Seq(VOCAB, EMBEDDING, HIDDEN)
+    with pytest.raises(ValueError, match=r"source must hold tokens in 0 … 12, got 0 … 13"):
+        model(torch.tensor([[0, 13]]), tokens(1, 2))
+    with pytest.raises(ValueError, match=r"target_in must hold tokens in 0 … 12, got -100 … 1"):
+        model(tokens(1, 2), torch.tensor([[1, -100]]))
+
+
+@pytest.mark.parametrize(("start", "steps", "message"), [(13, 2, "got 13"), (-1, 2, "got -1"), (10, 0, "got 0")])
+def test_bad_starts_and_steps_are_named(start: int, steps: int, message: str):
+    with pytest.raises(ValueError, match=message):
+        greedy_decode(Seq2Seq(VOCAB, EMBEDDING, HIDDEN), tokens(2, 3), start, steps)
+
+
+@pytest.mark.parametrize("sizes", [(0, 4, 4), (4, 0, 4), (4, 4, 0)])
+def test_sizes_below_one_are_named(sizes: tuple[int, int, int]):
+    with pytest.raises(ValueError, match=f"at least 1, got {sizes[0]}, {sizes[1]} and {sizes[2]}"):
+        Seq2Seq(*sizes)

@@ -1,0 +1,55 @@
+"""BERT's masking: how many tokens are chosen, and what becomes of them."""
+
+import pytest
+import torch
+
+from lib.transformer import mask_tokens
+
+TOKENS = torch.arange(60_000).view(300, 200) % 1000
+MASK = 1000
+
+
+def draw(share: float = 0.15, seed: int = 1):
+    generator = torch.Generator().manual_seed(seed)
+    return mask_tokens(TOKENS, mask_token=MASK, vocab_size=1000, generator=generator, share=share)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.15, 0.5])
+def test_the_share_is_chosen_and_split_80_10_10(share: float):
+    seen, chosen = draw(share)
+    assert chosen.float().mean().item() == pytest.approx(share, rel=0.05)
+    masked, kept = (seen == MASK)[chosen].float().mean(), (seen == TOKENS)[chosen].float().mean()
+    assert masked.item() == pytest.approx(0.8, abs=0.02)
+    assert kept.item() == pytest.approx(0.1, abs=0.02)
+
+
+def test_tokens_that_were_not_chosen_stay_and_the_input_too():
+    before = TOKENS.clone()
+    seen, chosen = draw()
+    assert torch.equal(seen[~chosen], TOKENS[~chosen])
+    assert torch.equal(TOKENS, before)
+
+
+def test_random_tokens_come_from_the_whole_vocabulary():
+    seen, chosen = draw(1.0)
+    swapped = seen[chosen & (seen != MASK) & (seen != TOKENS)]
+    assert swapped.unique().numel() > 950
+    assert swapped.max() < 1000
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.0, 0), (1.0, 60_000)])
+def test_none_or_all_may_be_chosen(share: float, count: int):
+    assert draw(share)[1].sum() == count
+
+
+def test_the_seed_decides():
+    assert all(torch.equal(a, b) for a, b in zip(draw(), draw(), strict=True))
+    assert not torch.equal(draw()[1], draw(seed=2)[1])
+
+
+@pytest.mark.parametrize(
+    ("share", "size", "message"), [(1.5, 9, "share must lie in 0 … 1, got 1.5"), (0.1, 0, "got 0")]
+)
+def test_bad_input_is_named(share: float, size: int, message: str):
+    with pytest.raises(ValueError, match=message):
+        mask_tokens(TOKENS, mask_token=9, vocab_size=size, generator=torch.Generator(), share=share)

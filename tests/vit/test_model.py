@@ -1,0 +1,183 @@
+"""ViT: its parts by hand, its parameter counts, positions, pooling, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from lib.transformer import count_parameters
+from lib.vit import ViT, ViTConfig, grid_positions, patchify
+
+SMALL = ViTConfig(image_size=(8, 12), patch_size=4, channels=3, dim=16, layers=2, heads=4, classes=5)
+B16 = ViTConfig(image_size=224, patch_size=16, channels=3, dim=768, layers=12, heads=12, classes=1000)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def images(n: int = 7) -> torch.Tensor:
+    return torch.randn(n, 3, 8, 12)
+
+
+@pytest.mark.parametrize(("pooling", "tokens"), [("cls", 7), ("mean", 6)])
+def test_shapes(pooling, tokens: int):
+    model = ViT(replace(SMALL, pooling=pooling))
+    assert (model.config.grid, model.config.patches, model.config.tokens) == ((2, 3), 6, tokens)
+    assert model(images()).shape == (7, 5)
+    encoded, weights = model.encode(images(), need_weights=True)
+    assert encoded.shape == (7, tokens, 16)
+    assert weights is not None
+    assert weights.shape == (7, 2, 4, tokens, tokens)
+
+
+def test_the_model_is_equation_1_to_4():
+    model, x = ViT(SMALL), images()
+    assert model.cls is not None
+    assert model.positions is not None
+    patches = model.embed(patchify(x, 4))
+    z = torch.cat([model.cls.expand(7, 1, 16), patches], 1) + model.positions.weight
+    z, _ = model.encoder(z)
+    torch.testing.assert_close(model(x), model.head(z[:, 0]))
+
+
+def test_mean_pooling_reads_all_patches():
+    model, x = ViT(replace(SMALL, pooling="mean")), images()
+    assert model.positions is not None
+    z, _ = model.encoder(model.embed(patchify(x, 4)) + model.positions.weight)
+    torch.testing.assert_close(model(x), model.head(z.mean(1)))
+
+
+def test_asking_for_weights_changes_no_token_and_rows_sum_to_one():
+    model, x = ViT(SMALL), images()
+    plain, none = model.encode(x)
+    tokens, weights = model.encode(x, need_weights=True)
+    assert none is None
+    assert weights is not None
+    torch.testing.assert_close(plain, tokens)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(7, 2, 4, 7))
+
+
+def test_no_state_is_left_behind_by_a_look_at_the_weights():
+    model = ViT(SMALL)
+    before = set(vars(model)) | set(dict(model.named_buffers()))
+    model.encode(images(), need_weights=True)
+    assert set(vars(model)) | set(dict(model.named_buffers())) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ({}, 7_589),
+        ({"pooling": "mean"}, 7_589 - 16 - 16),  # no [CLS], and no position for it
+        ({"positions": "none"}, 7_589 - 7 * 16),
+        ({"positions": "sinusoidal"}, 7_589),  # a start, and learned all the same
+        ({"layers": 3}, 7_589 + 3_280),
+    ],
+)
+def test_parameter_counts(change, count: int):
+    # patches 48 · 16 + 16, [CLS] 16, positions 7 · 16, last norm 32, head 16 · 5 + 5, two layers of 12 d² + 13 d
+    assert 784 + 16 + 112 + 32 + 85 + 2 * 3_280 == 7_589
+    assert count_parameters(ViT(replace(SMALL, **change))) == count
+
+
+def test_vit_b_16_has_the_published_size():
+    with torch.device("meta"):
+        model = ViT(B16)
+    assert count_parameters(model) == 86_567_656
+    assert model.config.tokens == 197
+
+
+def test_patches_that_are_left_out_have_no_part_in_the_result():
+    model, x = ViT(SMALL), images()
+    kept = torch.tensor([0, 2, 5]).expand(7, 3)
+    tokens, _ = model.encode(x, kept=kept)
+    assert tokens.shape == (7, 4, 16)
+    changed = x.clone()
+    changed[:, :, :4, 4:8] = 1e6  # patch 1
+    torch.testing.assert_close(model.encode(changed, kept=kept)[0], tokens)
+
+
+def test_keeping_all_patches_in_another_order_gives_cls_the_same():
+    model, x = ViT(SMALL), images()
+    order = torch.stack([torch.randperm(6) for _ in range(7)])
+    torch.testing.assert_close(model.encode(x, kept=order)[0][:, 0], model.encode(x)[0][:, 0])
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_without_positions_shuffled_patches_give_the_same_logits_and_with_them_others(pooling):
+    order = [3, 0, 5, 1, 4, 2]
+    for positions, alike in (("none", True), ("random", False), ("sinusoidal", False)):
+        model, x = ViT(replace(SMALL, pooling=pooling, positions=positions)), images()
+        plain = model.encode(x)[0]
+        tokens = model.embed(patchify(x, 4)[:, order])
+        if model.positions is not None:
+            tokens = tokens + model.positions.weight[-6:]
+        if model.cls is not None:
+            first = model.cls if model.positions is None else model.cls + model.positions.weight[0]
+            tokens = torch.cat([first.expand(7, 1, -1), tokens], 1)
+        shuffled = model.encoder(tokens)[0]
+        assert torch.allclose(model.classify(shuffled), model.classify(plain), atol=1e-5) == alike
+
+
+def test_grid_positions_tell_row_and_column():
+    table = grid_positions(3, 5, 12).view(3, 5, 12)
+    assert torch.equal(table[1, :, :6], table[1, :1, :6].expand(5, 6))
+    assert torch.equal(table[:, 2, 6:], table[:1, 2, 6:].expand(3, 6))
+    assert torch.cdist(table.flatten(0, 1), table.flatten(0, 1)).add(torch.eye(15)).min() > 0.5  # all differ
+
+
+def test_a_sinusoidal_start_is_that_table_and_cls_stays_small():
+    positions = ViT(replace(SMALL, positions="sinusoidal")).positions
+    assert positions is not None
+    assert torch.equal(positions.weight[1:], grid_positions(2, 3, 16))
+    assert positions.weight[0].abs().max() < 0.1
+    assert positions.weight.requires_grad
+
+
+def test_dropout_works_in_training_only():
+    model, x = ViT(replace(SMALL, dropout=0.5)), images()
+    assert not torch.equal(model(x), model(x))
+    model.eval()
+    assert torch.equal(model(x), model(x))
+
+
+def test_all_parameters_learn():
+    model = ViT(SMALL)
+    nn.functional.cross_entropy(model(images()), torch.arange(7) % 5).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        # a bias on keys shifts a row of scores, which softmax ignores
+        assert (parameter.grad != 0).any() or name.endswith("k_proj.bias"), name
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"patch_size": 5}, "patch_size must divide the image, got patch_size = 5 and image 8 × 12"),
+        ({"image_size": 30}, "patch_size = 4 and image 30 × 30"),
+        ({"channels": 0}, "at least 1"),
+        ({"layers": 0}, "at least 1"),
+        ({"classes": 0}, "at least 1"),
+        ({"pooling": "max"}, "pooling must be .* got 'max'"),
+        ({"positions": "learned"}, "positions must be .* got 'learned'"),
+    ],
+)
+def test_bad_configurations_are_refused(change, message: str):
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **change)
+
+
+def test_heads_must_divide_dim_and_a_sinusoidal_start_needs_an_even_dim():
+    with pytest.raises(ValueError, match="heads must divide dim"):
+        ViT(replace(SMALL, heads=3))
+    with pytest.raises(ValueError, match="dim must be even"):
+        grid_positions(2, 3, 7)
+
+
+@pytest.mark.parametrize("shape", [(7, 3, 12, 8), (7, 1, 8, 12), (3, 8, 12), (7, 3, 16, 24)])
+def test_images_of_another_size_are_refused(shape: tuple[int, ...]):
+    with pytest.raises(ValueError, match=r"images must be \(batch, 3, 8, 12\), got"):
+        ViT(SMALL)(torch.zeros(shape))
