@@ -1,12 +1,12 @@
 """Generation: draw a token, put it at the end, go on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Generator, Tensor, nn
 
-from lib.gpt.decoding import TokenStep
+from lib.checks import check_at_least, check_tokens
 from lib.gpt.kv_cache import KVCache
 from lib.gpt.model import MiniGPT
 from lib.gpt.sampling import sample
@@ -54,21 +54,26 @@ def generate(
     >>> longer.shape, torch.equal(longer, generate(model, start, 20, temperature=0, use_cache=False))
     (torch.Size([2, 23]), True)
     """
-    if new_tokens < 0:
-        raise ValueError(f"new_tokens must not be negative, got {new_tokens}")
-    model.check_tokens(tokens)
+    check_at_least(0, new_tokens=new_tokens)
+    check_tokens("tokens", tokens, model.config.vocab_size)
     batch, time = tokens.shape
-    sequence = torch.cat([tokens, tokens.new_zeros(batch, new_tokens)], 1)
-    next_logits = _cached(model, sequence) if use_cache else _recomputed(model, sequence)
+    context, weight = model.config.context_length, model.head.weight
+    sequence = torch.cat([tokens, tokens.new_zeros(batch, new_tokens)], 1)  # (batch, time + new_tokens)
+    cache = KVCache(model.config, batch, dtype=weight.dtype, device=weight.device) if use_cache and batch else None
     with _evaluating(model), torch.inference_mode():
         for end in range(time, time + new_tokens):
-            logits = next_logits(end)
+            start = window_start(end, context)
+            if cache is not None and 0 < cache.length < context:
+                start = end - 1  # all before it is in the cache
+            elif cache is not None:
+                cache.length = 0  # nothing read yet, or full: then the window moves
+            logits = model(sequence[:, start:end], cache)[:, -1]
             sequence[:, end] = sample(logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
     return sequence
 
 
 def window_start(length: int, context_length: int) -> int:
-    """Say from which token on a sequence is read.
+    """Return from which token on a sequence is read.
 
     From the first while `length` fits the context C. Past that the start moves in steps of ⌈C / 2⌉, by as many as
     make the window fit; so it holds the last ⌊C / 2⌋ + 1 … C tokens, and most steps can use the cache. It depends
@@ -81,32 +86,12 @@ def window_start(length: int, context_length: int) -> int:
     return max(0, -(-(length - context_length) // step) * step)
 
 
-def _recomputed(model: MiniGPT, sequence: Tensor) -> Callable[[int], Tensor]:
-    """Logits (batch, vocab_size) of the token after the first `end`, from the window as a whole."""
-    context = model.config.context_length
-    return lambda end: model(sequence[:, window_start(end, context) : end])[:, -1]
-
-
-def _cached(model: MiniGPT, sequence: Tensor) -> Callable[[int], Tensor]:
-    """The same from the newest token and the cache, which is filled anew where the window has moved."""
-    weight = model.head.weight
-    cache = KVCache(model.config, len(sequence), dtype=weight.dtype, device=weight.device)
-    step, context = TokenStep(model, cache), model.config.context_length
-
-    def next_logits(end: int) -> Tensor:
-        if 0 < cache.length < context:
-            return step(sequence[:, end - 1])
-        cache.length = 0  # nothing read yet, or full: then the window moves
-        return model(sequence[:, window_start(end, context) : end], cache)[:, -1]
-
-    return next_logits
-
-
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    training = model.training
+    modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for module, training in modes.items():
+            module.training = training

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from lib.attention import causal_mask
+from lib.attention import MultiHeadAttention, causal_mask
+from lib.checks import check_tokens
 from lib.gpt.config import GPTConfig
-from lib.gpt.grouped_attention import GroupedQueryAttention
-from lib.gpt.kv_cache import KVCache
+from lib.gpt.kv_cache import KVCache, LayerCache
 from lib.transformer import FeedForward, LearnedPositions, TransformerBlock
 
 
@@ -44,20 +44,16 @@ class MiniGPT(nn.Module):
         self.norm = nn.LayerNorm(config.dim)
         self.head = nn.Linear(config.dim, config.vocab_size, bias=False)
         self.head.weight = self.embedding.weight
-        _initialise(self)
+        self._initialise()
 
-    @classmethod
-    def from_gpt2(cls, other: Any) -> Self:
-        """Copy Hugging Face's `GPT2LMHeadModel`, which stores the matrices of its linear maps transposed.
-
-        Raises ValueError where its activation is not GPT-2's own, "gelu_new".
-        """
-        theirs = other.config
-        if theirs.activation_function != "gelu_new":
-            raise ValueError(f'other must have the activation "gelu_new", got "{theirs.activation_function}"')
-        ours = cls(GPTConfig(theirs.vocab_size, theirs.n_positions, theirs.n_embd, theirs.n_layer, theirs.n_head))
-        ours.load_state_dict({_our_name(name): _our_layout(name, x) for name, x in other.state_dict().items()})
-        return ours
+    def _initialise(self) -> None:
+        for name, parameter in self.named_parameters():
+            if name.endswith(("out_proj.weight", "down_proj.weight")):  # they write into the residual stream
+                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * self.config.layers))
+            elif parameter.ndim > 1:
+                nn.init.normal_(parameter, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
 
     def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         """Return logits (batch, time, vocab_size) of the token after each of `tokens` (batch, time).
@@ -65,7 +61,7 @@ class MiniGPT(nn.Module):
         With a cache, positions go on from its length, earlier tokens are read from it, and the new ones are added
         to it. Raises ValueError where the tokens don't fit the context, the cache or the vocabulary.
         """
-        return self._run(tokens, cache, need_weights=False)[0]
+        return self._run(tokens, cache)[0]
 
     def with_weights(self, tokens: Tensor, cache: KVCache | None = None) -> tuple[Tensor, Tensor]:
         """Return the logits, and the attention weights (batch, layers, heads, time, key) they were made with.
@@ -77,30 +73,22 @@ class MiniGPT(nn.Module):
         logits, maps = self._run(tokens, cache, need_weights=True)
         return logits, torch.stack(maps, 1)
 
-    def _run(self, tokens: Tensor, cache: KVCache | None, need_weights: bool) -> tuple[Tensor, list[Tensor]]:
-        self.check_tokens(tokens)
-        self._check_fit(tokens, cache)
+    def _run(self, tokens: Tensor, cache: KVCache | None, *, need_weights: bool = False) -> tuple[Tensor, list[Tensor]]:
+        self._check(tokens, cache)
         time, past = tokens.shape[1], 0 if cache is None else cache.length
-        x = self.embedding(tokens) + self.positions(time, offset=past)
+        x = self.embedding(tokens) + self.positions(time, offset=past)  # (batch, time, dim)
         mask = causal_mask(time, past + time, device=x.device) if time > 1 else None  # one token sees all so far
-        maps = []
+        maps: list[Tensor] = []
         for layer, block in enumerate(self.blocks):
-            update = None if cache is None else partial(cache.update, layer)
-            x, weights, _ = block(x, mask, need_weights=need_weights, update=update)
+            options = {} if cache is None else {"cache": LayerCache(cache, layer)}
+            x, weights, _ = block(x, mask, need_weights=need_weights, **options)
             maps.append(weights)
         if cache is not None:
             cache.length += time
         return self.head(self.norm(x)), maps
 
-    def check_tokens(self, tokens: Tensor) -> None:
-        """Raise ValueError unless tokens are (batch, time) integers of the vocabulary, at least one a sequence."""
-        if tokens.ndim != 2 or tokens.shape[1] == 0 or tokens.dtype not in (torch.int32, torch.int64):
-            raise ValueError(f"tokens must be (batch, time) integers, got {tuple(tokens.shape)} {tokens.dtype}")
-        if ((tokens < 0) | (tokens >= self.config.vocab_size)).any():
-            got = f"{tokens.min().item()} … {tokens.max().item()}"
-            raise ValueError(f"tokens must lie in 0 … {self.config.vocab_size - 1}, got {got}")
-
-    def _check_fit(self, tokens: Tensor, cache: KVCache | None) -> None:
+    def _check(self, tokens: Tensor, cache: KVCache | None) -> None:
+        check_tokens("tokens", tokens, self.config.vocab_size)
         (batch, time), past = tokens.shape, 0 if cache is None else cache.length
         if past + time > self.config.context_length:
             got = f"{past} in the cache and {time} new"
@@ -108,24 +96,51 @@ class MiniGPT(nn.Module):
         if cache is not None and cache.batch_size != batch:
             raise ValueError(f"cache must be for {batch} sequences, got one for {cache.batch_size}")
 
+    @classmethod
+    def from_gpt2(cls, other: Any) -> Self:
+        """Copy Hugging Face's `GPT2LMHeadModel`.
+
+        Raises ValueError naming an option that has no counterpart here, dropout at work in training mode, or a weight
+        that is missing, unexpected or of another shape.
+        """
+        theirs = other.config
+        for option, known in _GPT2_OPTIONS.items():
+            if (value := getattr(theirs, option, known[0])) not in known:
+                raise ValueError(f"other must have {option} = {known[0]!r}, got {value!r}")
+        if theirs.n_inner not in (None, 4 * theirs.n_embd):
+            raise ValueError(f"other must have n_inner = 4 · n_embd = {4 * theirs.n_embd}, got {theirs.n_inner}")
+        if other.training and (dropout := max(theirs.resid_pdrop, theirs.embd_pdrop, theirs.attn_pdrop)):
+            raise ValueError(f"other must be in evaluation mode or without dropout, got dropout {dropout} in training")
+        ours = cls(GPTConfig(theirs.vocab_size, theirs.n_positions, theirs.n_embd, theirs.n_layer, theirs.n_head))
+        state = _renamed(other.state_dict())
+        if "head.weight" in state and not torch.equal(state["head.weight"], state["embedding.weight"]):
+            raise ValueError("other must have a head that is its embedding (tied), got another lm_head.weight")
+        try:
+            ours.to(other.dtype).load_state_dict(state)
+        except RuntimeError as error:
+            raise ValueError(f"other must have the weights of a GPT2LMHeadModel, got {error}") from None
+        return ours.train(other.training)
+
 
 def _block(config: GPTConfig) -> TransformerBlock:
     return TransformerBlock(
         config.dim,
         config.heads,
-        attention=partial(GroupedQueryAttention, kv_heads=config.kv_heads),
+        attention=partial(MultiHeadAttention, kv_heads=config.kv_heads, bias=True),
         feed_forward=partial(FeedForward, activation=partial(gelu, approximate="tanh")),
     )
 
 
-def _initialise(model: MiniGPT) -> None:
-    for name, parameter in model.named_parameters():
-        if parameter.ndim > 1:
-            residual = name.endswith(("out_proj.weight", "down_proj.weight"))
-            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * model.config.layers) if residual else 0.02)
-        elif name.endswith("bias"):
-            nn.init.zeros_(parameter)
-
+# Options of Hugging Face's class that change its numbers, and the values that MiniGPT has built in.
+_GPT2_OPTIONS = {
+    "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
+    "layer_norm_epsilon": (1e-5,),
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "reorder_and_upcast_attn": (False,),
+    "add_cross_attention": (False,),
+    "tie_word_embeddings": (True,),
+}
 
 _GPT2_NAMES = {
     "transformer.": "",
@@ -135,7 +150,6 @@ _GPT2_NAMES = {
     "ln_1": "attention_norm",
     "ln_2": "feed_forward_norm",
     "ln_f": "norm",
-    "attn.c_attn": "attention.qkv_proj",
     "attn.c_proj": "attention.out_proj",
     "mlp.c_fc": "feed_forward.up_proj",
     "mlp.c_proj": "feed_forward.down_proj",
@@ -143,11 +157,16 @@ _GPT2_NAMES = {
 }
 
 
-def _our_name(name: str) -> str:
-    for theirs, ours in _GPT2_NAMES.items():
-        name = name.replace(theirs, ours)
-    return name
-
-
-def _our_layout(name: str, weight: Tensor) -> Tensor:
-    return weight.T if weight.ndim == 2 and ".c_" in name else weight
+def _renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Their weights under our names: linear maps transposed, and query, key and value parted."""
+    renamed: dict[str, Tensor] = {}
+    for name, x in state.items():
+        x = x.T if x.ndim == 2 and ".c_" in name else x
+        for theirs, ours in _GPT2_NAMES.items():
+            name = name.replace(theirs, ours)
+        if "attn.c_attn" in name:
+            for letter, part in zip("qkv", x.chunk(3), strict=True):
+                renamed[name.replace("attn.c_attn", f"attention.{letter}_proj")] = part
+        else:
+            renamed[name] = x
+    return renamed

@@ -4,9 +4,8 @@ import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import pairwise
-from typing import Self
+from typing import Self, SupportsIndex
 
 __all__ = ["BPETokenizer", "CharTokenizer", "Pair", "pre_tokenize"]
 
@@ -35,10 +34,10 @@ def _bytes(piece: str) -> bytes:
 _END = -1  # stands between pieces, and where a token was joined to the one before
 
 
-def _checked(ids: Iterable[int], vocab_size: int) -> Iterator[int]:
+def _checked(ids: Iterable[SupportsIndex], vocab_size: int) -> Iterator[int]:
     for i in ids:
-        if not 0 <= i < vocab_size:
-            raise ValueError(f"ids must lie in 0 … {vocab_size - 1}, got {i}")
+        if not hasattr(i, "__index__") or str(getattr(i, "dtype", type(i))).endswith("bool"):
+            raise ValueError()
         yield i
 
 
@@ -107,7 +106,6 @@ class BPETokenizer:
                 raise ValueError(f"merges must join two earlier tokens, each pair once, got {(left, right)}")
             self._numbers[left, right] = number
             self.vocabulary.append(self.vocabulary[left] + self.vocabulary[right])
-        self._encode_piece = lru_cache(1 << 16)(self._merge_piece)
 
     @classmethod
     def train(cls, text: str, vocab_size: int) -> Self:
@@ -126,7 +124,9 @@ class BPETokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return token numbers, in each piece joined in the order in which merges were learned."""
-        return [token for piece in pre_tokenize(text) for token in self._encode_piece(piece)]
+        pieces = pre_tokenize(text)
+        tokens = {piece: self._merge_piece(piece) for piece in set(pieces)}
+        return [token for piece in pieces for token in tokens[piece]]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of token numbers; bytes that make no character (a cut one) become U+FFFD.
@@ -139,25 +139,48 @@ class BPETokenizer:
         except UnicodeDecodeError:
             return data.decode("utf-8", "replace")
 
-    def _merge_piece(self, piece: str) -> tuple[int, ...]:
-        tokens = list(_bytes(piece))
-        while len(tokens) > 1:
-            earliest = min(pairwise(tokens), key=lambda pair: self._numbers.get(pair, 1 << 60))
-            if earliest not in self._numbers:
-                break
-            tokens = _join(tokens, earliest, self._numbers[earliest])
-        return tuple(tokens)
+    def _merge_piece(self, piece: str) -> list[int]:
+        """Join the pair learned first, of equals the leftmost, until no pair is a merge.
+
+        A heap says which is next. A pair that a join makes was learned later, so none comes up too late.
+        """
+        chain = _Chain(_bytes(piece))
+        heap = [(self._numbers[pair], place) for place, pair in chain.pairs() if pair in self._numbers]
+        heapq.heapify(heap)
+        while heap:
+            number, place = heapq.heappop(heap)
+            if self._numbers.get(chain.pair(place)) != number:
+                continue  # joined with another neighbour since
+            for new in chain.join(place, number):
+                if (pair := chain.pair(new)) in self._numbers:
+                    heapq.heappush(heap, (self._numbers[pair], new))
+        return [token for token in chain.tokens if token != _END]
 
 
-def _join(tokens: list[int], pair: Pair, number: int) -> list[int]:
-    """Replace each occurrence of a pair, from the left."""
-    joined: list[int] = []
-    for token in tokens:
-        if joined and (joined[-1], token) == pair:
-            joined[-1] = number
-        else:
-            joined.append(token)
-    return joined
+class _Chain:
+    """Tokens as a linked list, so that joining two takes the same time however many there are.
+
+    It is a ring closed by an end, which is no part of a merge: a place at either end needs no special case.
+    """
+
+    def __init__(self, tokens: Iterable[int]) -> None:
+        self.tokens = [_END, *tokens]
+        self.next = [*range(1, len(self.tokens)), 0]
+        self.previous = [len(self.tokens) - 1, *range(len(self.tokens) - 1)]
+
+    def pair(self, place: int) -> Pair:
+        return self.tokens[place], self.tokens[self.next[place]]
+
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        return enumerate(pairwise(self.tokens))
+
+    def join(self, place: int, number: int) -> tuple[int, int]:
+        """Replace the pair at a place by one token, and return the two places where a new pair stands."""
+        other = self.next[place]
+        self.tokens[place], self.tokens[other] = number, _END
+        self.next[place] = self.next[other]
+        self.previous[self.next[place]] = place
+        return self.previous[place], place
 
 
 def _learn_merges(pieces: Counter[str], count: int) -> Iterator[Pair]:
@@ -165,67 +188,55 @@ def _learn_merges(pieces: Counter[str], count: int) -> Iterator[Pair]:
 
     The heap holds each pair once, with a frequency that may have sunk since: it is looked up when it comes up.
     """
-    chain = _Chain(pieces)
-    heap = [(-frequency, pair) for pair, frequency in chain.frequency.items()]
+    counts = _PairCounts(pieces)
+    heap = [(-frequency, pair) for pair, frequency in counts.frequency.items()]
     heapq.heapify(heap)
     number = 256
     while heap and number < 256 + count:
         noted, pair = heapq.heappop(heap)
-        frequency = chain.frequency[pair]
+        frequency = counts.frequency[pair]
         if frequency < 2:
             continue
         if frequency < -noted:
             heapq.heappush(heap, (-frequency, pair))
             continue
         yield pair
-        for new in chain.join(pair, number):
-            heapq.heappush(heap, (-chain.frequency[new], new))
+        for new in counts.join(pair, number):
+            heapq.heappush(heap, (-counts.frequency[new], new))
         number += 1
 
 
-class _Chain:
-    """All different pieces end to end as a linked list of tokens, with how often each pair occurs and where.
+class _PairCounts:
+    """All different pieces end to end, with how often each pair occurs and where.
 
     A merge touches only the places where its pair stands, so all merges together take about as many steps as
     there are bytes. Places are never crossed out: whoever comes looks whether the pair is still there.
     """
 
     def __init__(self, pieces: Counter[str]) -> None:
-        self.token, self.weight = [_END], [0]
-        for piece, weight in pieces.items():
-            self.token += [*_bytes(piece), _END]
-            self.weight += [weight] * (len(_bytes(piece)) + 1)
-        self.next = list(range(1, len(self.token) + 1))
-        self.previous = list(range(-1, len(self.token) - 1))
+        parts = [[*_bytes(piece), _END] for piece in pieces]
+        self.chain = _Chain(token for part in parts for token in part)
+        self.weight = [0, *(weight for part, weight in zip(parts, pieces.values(), strict=True) for _ in part)]
         self.frequency: Counter[Pair] = Counter()
         self.places: defaultdict[Pair, list[int]] = defaultdict(list)
-        for place in range(len(self.token) - 1):
-            self._note(place)
+        for place, pair in self.chain.pairs():
+            self._note(place, pair)
 
     def join(self, pair: Pair, number: int) -> set[Pair]:
         """Replace a pair by a token everywhere, from the left, and return the pairs this makes."""
-        left, right = pair
         made: set[Pair] = set()
         for place in self.places.pop(pair):
-            other = self.next[place]
-            if self.token[place] != left or self.token[other] != right:
+            if self.chain.pair(place) != pair:
                 continue  # joined with another neighbour since
-            before = self.previous[place]
-            for changed in (before, place, other):
-                self.frequency[self._pair(changed)] -= self.weight[changed]
-            self.token[place], self.token[other] = number, _END
-            self.next[place] = after = self.next[other]
-            self.previous[after] = place
-            made.update(self._note(before), self._note(place))
+            for changed in (self.chain.previous[place], place, self.chain.next[place]):
+                self.frequency[self.chain.pair(changed)] -= self.weight[changed]
+            for new in self.chain.join(place, number):
+                made.update(self._note(new, self.chain.pair(new)))
         return made
 
-    def _note(self, place: int) -> tuple[Pair, ...]:
-        pair = self._pair(place)
+    def _note(self, place: int, pair: Pair) -> tuple[Pair, ...]:
         if _END in pair:
             return ()
         self.frequency[pair] += self.weight[place]
         self.places[pair].append(place)
         return (pair,)
-
-    def _pair(self, place: int) -> Pair:
-        return self.token[place], self.token[self.next[place]]

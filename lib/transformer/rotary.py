@@ -38,8 +38,8 @@ class RotaryAttention(MultiHeadAttention):
             raise ValueError(f"heads must be of even width, got dim = {dim} and heads = {heads}")
         self.rotate = partial(apply_rope, base=base, layout=layout)
 
-    def project(self, query: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Give queries and keys, turned by their positions, and values, (batch, heads, time, dim / heads)."""
-        q, k, v = super().project(query, context)
-        positions = torch.arange(k.shape[-2], device=k.device)
+    def project(self, query: Tensor, context: Tensor, past: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries and keys, turned by their positions, and values, (batch, heads, time, head_dim)."""
+        q, k, v = super().project(query, context, past)
+        positions = torch.arange(past, past + k.shape[-2], device=k.device)
         return self.rotate(q, positions[k.shape[-2] - q.shape[-2] :]), self.rotate(k, positions), v
