@@ -34,8 +34,8 @@ def check_inputs(
         raise ValueError(f"query and key must be of the same width, got query {q} and key {k}")
     if k[-2] != v[-2]:
         raise ValueError(f"each key needs one value, got key {k} and value {v}")
-    try:
-        leading = torch.broadcast_shapes(q[:-2], k[:-2], v[:-2])
+    try:  # the common case first: broadcasting shapes takes longer than attention to a few keys
+        leading = q[:-2] if q[:-2] == k[:-2] == v[:-2] else torch.broadcast_shapes(q[:-2], k[:-2], v[:-2])
     except RuntimeError:
         raise ValueError(f"leading shapes of query, key and value must broadcast, got {q}, {k}, {v}") from None
     shape = torch.Size((*leading, q[-2], k[-2]))
