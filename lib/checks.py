@@ -53,3 +53,16 @@ def check_tokens(name: str, tokens: Tensor, vocab_size: int) -> None:
         low, high = (end.item() for end in tokens.aminmax())
         if low < 0 or high >= vocab_size:
             raise ValueError(f"{name} must lie in 0 … {vocab_size - 1}, got {low} … {high}")
+
+
+def check_features(name: str, x: Tensor, width: int, *, time: bool = False) -> None:
+    """Raise unless `x` holds real numbers, `width` of them on its last axis, with a time axis before it if asked for.
+
+    >>> check_features("x", torch.zeros(2, 5, 7), width=8)
+    Traceback (most recent call last):
+        ...
+    ValueError: x must be (..., 8), real numbers, got (2, 5, 7) torch.float32
+    """
+    if x.ndim < 1 + time or x.shape[-1] != width or not x.is_floating_point():
+        expected = f"(..., time, {width})" if time else f"(..., {width})"
+        raise ValueError(f"{name} must be {expected}, real numbers, got {tuple(x.shape)} {x.dtype}")

@@ -1,9 +1,4 @@
-"""The block of a Transformer: attention and a feed-forward network, each with a norm and a residual.
-
-What a block is made of is handed to it as something that makes it: `attention` is called as `attention(dim, heads)`,
-`feed_forward` and `norm_layer` as `…(dim)`. So other attention, with rotary positions or with fewer key heads and a
-cache, takes the place of `MultiHeadAttention` if it can be called like it.
-"""
+"""The block of a Transformer: attention and a feed-forward network, each with a norm and a residual connection."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -13,11 +8,13 @@ from typing import Any, Literal, NamedTuple, Self
 from torch import Tensor, nn
 
 from lib.attention import MultiHeadAttention
+from lib.checks import check_features
 from lib.transformer.feed_forward import FeedForward
+from lib.transformer.torch_layers import check_layer
 
 
 class BlockOutput(NamedTuple):
-    """What comes out of a block or a decoder; weights are None unless asked for."""
+    """Output of a block or a decoder; weights are None unless asked for."""
 
     output: Tensor
     """(batch, time, dim)"""
@@ -39,10 +36,11 @@ class TransformerBlock(nn.Module):
         dim: width of a token.
         heads: number of heads; must divide `dim`.
         norm: where the norm stands: before a sub-layer (GPT-2, ViT, LLaMA) or after the sum (the 2017 paper, BERT).
-        cross_attention: whether the block can read a memory.
-        attention: makes the attention; `functools.partial(MultiHeadAttention, bias=True)` has biases.
-        feed_forward: makes the feed-forward network; `SwiGLU`, or a `partial` for another `hidden`.
-        norm_layer: makes a norm; `nn.RMSNorm` as in LLaMA.
+        cross_attention: whether the block reads a memory, or a function that makes the attention that does.
+        attention: called as `attention(dim, heads)`, makes the self-attention; any module that is called as
+            `MultiHeadAttention` is. `functools.partial(MultiHeadAttention, bias=True)` has biases.
+        feed_forward: called as `feed_forward(dim)`; `SwiGLU`, or a `partial` for another `hidden`.
+        norm_layer: called as `norm_layer(dim)`, makes each norm; `nn.RMSNorm` as in LLaMA.
         dropout: share of a sub-layer's output that is dropped while training.
 
     Raises:
@@ -64,7 +62,7 @@ class TransformerBlock(nn.Module):
         heads: int,
         *,
         norm: Literal["pre", "post"] = "pre",
-        cross_attention: bool = False,
+        cross_attention: bool | Callable[[int, int], nn.Module] = False,
         attention: Callable[[int, int], nn.Module] = MultiHeadAttention,
         feed_forward: Callable[[int], nn.Module] = FeedForward,
         norm_layer: Callable[[int], nn.Module] = nn.LayerNorm,
@@ -73,30 +71,35 @@ class TransformerBlock(nn.Module):
         super().__init__()
         if norm not in ("pre", "post"):
             raise ValueError(f'norm must be "pre" or "post", got {norm!r}')
-        self.pre = norm == "pre"
+        self.dim, self.pre = dim, norm == "pre"
+        make_cross = MultiHeadAttention if cross_attention is True else cross_attention
         self.attention, self.attention_norm = attention(dim, heads), norm_layer(dim)
-        self.cross = MultiHeadAttention(dim, heads) if cross_attention else None
-        self.cross_norm = norm_layer(dim) if cross_attention else None
+        self.cross = make_cross(dim, heads) if make_cross else None
+        self.cross_norm = norm_layer(dim) if make_cross else None
         self.feed_forward, self.feed_forward_norm = feed_forward(dim), norm_layer(dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     @classmethod
     def from_torch(cls, other: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> Self:
-        """Copy PyTorch's layer, weights and all; only while training do they differ, in what dropout falls on.
+        """Copy PyTorch's layer: its weights, options and mode.
+
+        Raises ValueError naming each option that has no counterpart here, such as batch_first=False.
 
         >>> import torch
         >>> theirs = nn.TransformerEncoderLayer(8, 2, 32, norm_first=True, batch_first=True).eval()
         >>> x = torch.linspace(-1, 1, 24).view(1, 3, 8)
-        >>> torch.allclose(TransformerBlock.from_torch(theirs).eval()(x).output, theirs(x), atol=1e-6)
+        >>> torch.allclose(TransformerBlock.from_torch(theirs)(x).output, theirs(x), atol=1e-6)
         True
         """
+        check_layer(other)
         attend, up = other.self_attn, other.linear1
+        activation = deepcopy(other.activation)
         ours = cls(
             attend.embed_dim,
             attend.num_heads,
             norm="pre" if other.norm_first else "post",
             cross_attention=isinstance(other, nn.TransformerDecoderLayer),
-            feed_forward=partial(FeedForward, hidden=up.out_features, activation=other.activation),
+            feed_forward=partial(FeedForward, hidden=up.out_features, activation=activation, dropout=other.dropout.p),
             dropout=other.dropout1.p,
         )
         ours.attention, ours.attention_norm = MultiHeadAttention.from_torch(attend), deepcopy(other.norm1)
@@ -105,7 +108,7 @@ class TransformerBlock(nn.Module):
         if isinstance(other, nn.TransformerDecoderLayer):
             ours.cross, ours.cross_norm = MultiHeadAttention.from_torch(other.multihead_attn), deepcopy(other.norm2)
             ours.feed_forward_norm = deepcopy(other.norm3)
-        return ours
+        return ours.train(other.training)
 
     def forward(
         self,
@@ -120,34 +123,38 @@ class TransformerBlock(nn.Module):
         """Update tokens x (batch, time, dim), which may read one another where `mask` allows it.
 
         `memory` (batch, memory time, dim) is read by cross-attention where `memory_mask` allows it; both masks
-        broadcast to (batch, heads, query, key). Other keywords go to the self-attention, such as `bias`, or what
-        an attention of your own takes (a cache). Raises ValueError where memory is missing or not wanted.
+        broadcast to (batch, heads, query, key). Other keywords go to the self-attention, such as `bias` or `cache`.
+        Raises ValueError where shapes don't fit, or memory is missing or not wanted.
         """
-        check_memory(memory, memory_mask, wanted=self.cross is not None)
+        check_features("x", x, self.dim, time=True)
+        check_memory(memory, memory_mask, self.dim if self.cross is not None else None)
         update, weights = self.attention(
-            self._enter(x, self.attention_norm), mask=mask, need_weights=need_weights, **options
+            self._norm_before(x, self.attention_norm), mask=mask, need_weights=need_weights, **options
         )
-        x, cross_weights = self._leave(x, update, self.attention_norm), None
+        x, cross_weights = self._add(x, update, self.attention_norm), None
         if self.cross is not None and self.cross_norm is not None:
-            update, cross_weights = self.cross(self._enter(x, self.cross_norm), memory, memory_mask, need_weights)
-            x = self._leave(x, update, self.cross_norm)
-        update = self.feed_forward(self._enter(x, self.feed_forward_norm))
-        return BlockOutput(self._leave(x, update, self.feed_forward_norm), weights, cross_weights)
+            query = self._norm_before(x, self.cross_norm)
+            update, cross_weights = self.cross(query, memory, mask=memory_mask, need_weights=need_weights)
+            x = self._add(x, update, self.cross_norm)
+        update = self.feed_forward(self._norm_before(x, self.feed_forward_norm))
+        return BlockOutput(self._add(x, update, self.feed_forward_norm), weights, cross_weights)
 
-    def _enter(self, x: Tensor, norm: nn.Module) -> Tensor:
+    def _norm_before(self, x: Tensor, norm: nn.Module) -> Tensor:
         return norm(x) if self.pre else x
 
-    def _leave(self, x: Tensor, update: Tensor, norm: nn.Module) -> Tensor:
+    def _add(self, x: Tensor, update: Tensor, norm: nn.Module) -> Tensor:
         x = x + self.dropout(update)
         return x if self.pre else norm(x)
 
 
-def check_memory(memory: Tensor | None, memory_mask: Tensor | None, wanted: bool) -> None:
-    """Raise unless there is a memory just where one is wanted.
+def check_memory(memory: Tensor | None, memory_mask: Tensor | None, dim: int | None) -> None:
+    """Raise unless there is a memory of width `dim`, or none where `dim` is None: without cross-attention.
 
-    >>> check_memory(None, None, wanted=False)
+    >>> check_memory(None, None, dim=None)
     """
-    if wanted and memory is None:
-        raise ValueError("memory must be given to a block with cross-attention, got None")
-    if not wanted and (memory is not None or memory_mask is not None):
+    if dim is None and (memory is not None or memory_mask is not None):
         raise ValueError("memory and memory_mask must be None without cross-attention, got a tensor")
+    if dim is not None and memory is None:
+        raise ValueError("memory must be given to a block with cross-attention, got None")
+    if dim is not None and memory is not None:
+        check_features("memory", memory, dim, time=True)

@@ -3,45 +3,48 @@
 import torch
 from torch import Generator, Tensor
 
+from lib.checks import check_at_least
+
 
 def mask_tokens(
-    tokens: Tensor, *, mask_token: int, vocab_size: int, generator: Generator, share: float = 0.15
+    tokens: Tensor, *, mask_token: int, vocab_size: int, generator: Generator, probability: float = 0.15
 ) -> tuple[Tensor, Tensor]:
-    """Choose tokens at random for the model to predict, and make them hard to read.
+    """Choose tokens at random for the model to predict, and hide most of them.
 
-    Of the chosen ones 80 % become `mask_token`, 10 % a token drawn at random (which may be the same again),
-    and 10 % stay as they are. The loss counts the chosen ones only, with `tokens` as the target.
+    Of the chosen ones 80 % become `mask_token`, 10 % a token drawn from 0 … `vocab_size` − 1, and 10 % stay as they
+    are. The loss counts the chosen ones only, with `tokens` as the target.
 
     Args:
-        tokens: integers of any shape; never modified.
+        tokens: integers (int32 or int64) of any shape; never modified.
         mask_token: the token that stands for [MASK].
-        vocab_size: random tokens are drawn from 0 … `vocab_size` − 1.
+        vocab_size: number of tokens that may be drawn.
         generator: source of the random draws.
-        share: probability with which each token is chosen, by itself; the paper's code chooses exactly
-            this share of each sequence.
+        probability: of choosing a token, each by itself.
 
     Returns:
         What the model reads and which tokens were chosen (boolean), both of the shape of `tokens`.
 
     Raises:
-        ValueError: `share` lies outside 0 … 1, or `vocab_size` is below 1.
+        ValueError: tokens are no integers, or a number lies outside its range.
 
-    Source: Devlin et al. 2019, §3.1.
+    Source: Devlin et al. 2019, §3.1; its code chooses exactly 15 % of each sequence.
 
-    >>> tokens = torch.arange(1000) % 7
-    >>> seen, chosen = mask_tokens(tokens, mask_token=7, vocab_size=7, generator=torch.Generator().manual_seed(0))
-    >>> bool((seen == tokens)[~chosen].all())
+    >>> read, chosen = mask_tokens(torch.arange(9), mask_token=9, vocab_size=9, generator=torch.Generator())
+    >>> bool((read == torch.arange(9))[~chosen].all())
     True
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must lie in 0 … 1, got {share}")
-    if vocab_size < 1:
-        raise ValueError(f"vocab_size must be at least 1, got {vocab_size}")
+    if tokens.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"tokens must be integers (int32 or int64), got {tokens.dtype}")
+    if not 0 <= probability <= 1:
+        raise ValueError(f"probability must lie in 0 … 1, got {probability}")
+    check_at_least(0, mask_token=mask_token)
+    check_at_least(1, vocab_size=vocab_size)
 
     def draw() -> Tensor:
         return torch.rand(tokens.shape, generator=generator, device=tokens.device)
 
-    chosen, fate = draw() < share, draw()
-    other = torch.randint(vocab_size, tokens.shape, generator=generator, device=tokens.device)
-    seen = tokens.masked_fill(chosen & (fate < 0.8), mask_token)
-    return torch.where(chosen & (fate >= 0.9), other, seen), chosen
+    chosen, fate = draw() < probability, draw()
+    other = torch.randint(vocab_size, tokens.shape, generator=generator, device=tokens.device, dtype=tokens.dtype)
+    read = tokens.masked_fill(chosen & (fate < 0.8), mask_token)
+    read = torch.where(chosen & (fate >= 0.9), other, read)
+    return read, chosen

@@ -1,29 +1,16 @@
-"""Transformer: stacks of blocks, as encoder, as decoder with a memory, or as decoder alone.
+"""Stacks of blocks: as encoder, as decoder with a memory, or as decoder alone."""
 
-Tokens are (batch, time, dim). Masks are boolean, `True` = may attend, and don't depend on the
-mode; only dropout does.
-"""
-
-from typing import Any
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from lib.attention import causal_mask
+from lib.attention.masks import check_mask
+from lib.checks import check_at_least, check_features
 from lib.transformer.block import BlockOutput, TransformerBlock, check_memory
-from lib.transformer.feed_forward import FeedForward, SwiGLU
-from lib.transformer.rotary import RotaryAttention
-
-__all__ = [
-    "BlockOutput",
-    "Decoder",
-    "Encoder",
-    "FeedForward",
-    "RotaryAttention",
-    "SwiGLU",
-    "TransformerBlock",
-    "count_parameters",
-]
 
 
 class Encoder(nn.Module):
@@ -37,6 +24,9 @@ class Encoder(nn.Module):
         layers: number of blocks.
         options: keywords of `TransformerBlock`.
 
+    Raises:
+        ValueError: `layers` is below 1, or an option doesn't fit a block.
+
     >>> encoder = Encoder(dim=8, heads=2, layers=3)
     >>> output, weights = encoder(torch.zeros(4, 5, 8), need_weights=True)
     >>> output.shape, weights.shape
@@ -47,6 +37,19 @@ class Encoder(nn.Module):
         super().__init__()
         self.blocks, self.norm = _stack(dim, heads, layers, options)
 
+    @classmethod
+    def from_torch(cls, other: nn.TransformerEncoder) -> Self:
+        """Copy PyTorch's stack: its weights, options, mode and last norm, if it has one.
+
+        Raises ValueError naming each option that has no counterpart here, as `TransformerBlock.from_torch` does.
+
+        >>> layer = nn.TransformerEncoderLayer(8, 2, 32, batch_first=True)
+        >>> theirs, x = nn.TransformerEncoder(layer, num_layers=3).eval(), torch.linspace(-1, 1, 24).view(1, 3, 8)
+        >>> torch.allclose(Encoder.from_torch(theirs)(x)[0], theirs(x), atol=1e-6)
+        True
+        """
+        return _copy(cls, other, nn.TransformerEncoder)
+
     def forward(
         self, x: Tensor, mask: Tensor | None = None, *, need_weights: bool = False, **options: Any
     ) -> tuple[Tensor, Tensor | None]:
@@ -54,6 +57,8 @@ class Encoder(nn.Module):
 
         `mask` broadcasts to (batch, heads, query, key); other keywords go to the self-attention of each block.
         """
+        if "cache" in options:
+            raise ValueError("cache must not be given to an encoder: its layers would share one")
         maps: list[Tensor | None] = []
         for block in self.blocks:
             x, weights, _ = block(x, mask, need_weights=need_weights, **options)
@@ -70,8 +75,11 @@ class Decoder(nn.Module):
         dim: width of a token, of the memory's too.
         heads: number of heads a layer.
         layers: number of blocks.
-        cross_attention: whether its blocks read a memory.
+        cross_attention: whether its blocks read a memory, as in `TransformerBlock`.
         options: further keywords of `TransformerBlock`.
+
+    Raises:
+        ValueError: `layers` is below 1, or an option doesn't fit a block.
 
     >>> decoder = Decoder(dim=8, heads=2, layers=3)
     >>> output, _, cross_weights = decoder(torch.zeros(4, 5, 8), torch.zeros(4, 7, 8), need_weights=True)
@@ -79,10 +87,15 @@ class Decoder(nn.Module):
     (torch.Size([4, 5, 8]), torch.Size([4, 3, 2, 5, 7]))
     """
 
-    def __init__(self, dim: int, heads: int, layers: int, *, cross_attention: bool = True, **options: Any) -> None:
+    def __init__(self, dim: int, heads: int, layers: int, *, cross_attention: Any = True, **options: Any) -> None:
         super().__init__()
-        self.cross_attention = cross_attention
+        self.dim, self.cross_attention = dim, bool(cross_attention)
         self.blocks, self.norm = _stack(dim, heads, layers, options | {"cross_attention": cross_attention})
+
+    @classmethod
+    def from_torch(cls, other: nn.TransformerDecoder) -> Self:
+        """Copy PyTorch's stack, as `Encoder.from_torch` does; theirs is causal only with a `tgt_mask`."""
+        return _copy(cls, other, nn.TransformerDecoder)
 
     def forward(
         self,
@@ -92,34 +105,61 @@ class Decoder(nn.Module):
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         need_weights: bool = False,
+        caches: Sequence[Any] | None = None,
         **options: Any,
     ) -> BlockOutput:
         """Update x (batch, time, dim) under a causal mask, and under `mask` too if there is one.
 
         `memory` (batch, memory time, dim) is read where `memory_mask` allows it; masks broadcast to
-        (batch, heads, query, key). Other keywords go to the self-attention of each block. Raises ValueError
-        where memory is missing or not wanted.
+        (batch, heads, query, key). With `caches`, one a layer for the `cache` of its self-attention, x goes on from
+        their length. Other keywords go to the self-attention of each block. Raises ValueError where shapes don't fit,
+        or memory is missing or not wanted.
         """
-        check_memory(memory, memory_mask, wanted=self.cross_attention)
-        causal = causal_mask(x.shape[-2], device=x.device)
-        mask = causal if mask is None else causal & mask
+        check_features("x", x, self.dim, time=True)
+        check_memory(memory, memory_mask, self.dim if self.cross_attention else None)
+        time, past = x.shape[-2], 0 if caches is None else caches[0].length
+        mask = _and_causal(mask, causal_mask(time, past + time, device=x.device))
         options |= {"memory": memory, "memory_mask": memory_mask, "need_weights": need_weights}
         maps: list[Tensor | None] = []
-        memory_maps: list[Tensor | None] = []
-        for block in self.blocks:
-            x, weights, cross_weights = block(x, mask, **options)
+        cross_maps: list[Tensor | None] = []
+        for block, own in zip(self.blocks, _options_by_layer(caches, len(self.blocks), options), strict=True):
+            x, weights, cross_weights = block(x, mask, **own)
             maps.append(weights)
-            memory_maps.append(cross_weights)
-        return BlockOutput(self.norm(x), _stacked(maps), _stacked(memory_maps))
+            cross_maps.append(cross_weights)
+        return BlockOutput(self.norm(x), _stacked(maps), _stacked(cross_maps))
+
+
+def _options_by_layer(caches: Sequence[Any] | None, layers: int, options: dict[str, Any]) -> list[dict[str, Any]]:
+    if "cache" in options or (caches is not None and len(caches) != layers):
+        got = "one cache" if caches is None else len(caches)
+        raise ValueError(f"caches must be {layers}, one a layer, got {got}")
+    return [options if caches is None else options | {"cache": caches[layer]} for layer in range(layers)]
+
+
+def _and_causal(mask: Tensor | None, causal: Tensor) -> Tensor:
+    if mask is None:
+        return causal
+    check_mask(mask, (*mask.shape[:-2], *causal.shape))  # batch and heads are checked by each block
+    return causal & mask
 
 
 def _stack(dim: int, heads: int, layers: int, options: dict[str, Any]) -> tuple[nn.ModuleList, nn.Module]:
     """Blocks, and the norm behind them: after Pre-LN blocks the sum of all updates has not been normed yet."""
-    if layers < 1:
-        raise ValueError(f"layers must be at least 1, got {layers}")
+    check_at_least(1, layers=layers)
     blocks = nn.ModuleList(TransformerBlock(dim, heads, **options) for _ in range(layers))
     pre = options.get("norm", "pre") == "pre"
     return blocks, options.get("norm_layer", nn.LayerNorm)(dim) if pre else nn.Identity()
+
+
+def _copy(cls: type[Any], other: nn.Module, expected: type[nn.Module]) -> Any:
+    if type(other) is not expected:
+        raise ValueError(f"other must be an nn.{expected.__name__}, got {type(other).__name__}")
+    layers: Any = other.layers
+    blocks = nn.ModuleList(TransformerBlock.from_torch(layer) for layer in layers)
+    with torch.device("meta"):  # its blocks are replaced
+        ours = cls(blocks[0].dim, heads=1, layers=1)
+    ours.blocks, ours.norm = blocks, nn.Identity() if other.norm is None else deepcopy(other.norm)
+    return ours.train(other.training)
 
 
 def _stacked(maps: list[Tensor | None]) -> Tensor | None:

@@ -9,15 +9,15 @@ TOKENS = torch.arange(60_000).view(300, 200) % 1000
 MASK = 1000
 
 
-def draw(share: float = 0.15, seed: int = 1):
+def draw(probability: float = 0.15, seed: int = 1):
     generator = torch.Generator().manual_seed(seed)
-    return mask_tokens(TOKENS, mask_token=MASK, vocab_size=1000, generator=generator, share=share)
+    return mask_tokens(TOKENS, mask_token=MASK, vocab_size=1000, generator=generator, probability=probability)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.15, 0.5])
-def test_the_share_is_chosen_and_split_80_10_10(share: float):
-    seen, chosen = draw(share)
-    assert chosen.float().mean().item() == pytest.approx(share, rel=0.05)
+@pytest.mark.parametrize("probability", [0.05, 0.15, 0.5])
+def test_that_many_are_chosen_and_split_80_10_10(probability: float):
+    seen, chosen = draw(probability)
+    assert chosen.float().mean().item() == pytest.approx(probability, rel=0.05)
     masked, kept = (seen == MASK)[chosen].float().mean(), (seen == TOKENS)[chosen].float().mean()
     assert masked.item() == pytest.approx(0.8, abs=0.02)
     assert kept.item() == pytest.approx(0.1, abs=0.02)
@@ -37,9 +37,9 @@ def test_random_tokens_come_from_the_whole_vocabulary():
     assert swapped.max() < 1000
 
 
-@pytest.mark.parametrize(("share", "count"), [(0.0, 0), (1.0, 60_000)])
-def test_none_or_all_may_be_chosen(share: float, count: int):
-    assert draw(share)[1].sum() == count
+@pytest.mark.parametrize(("probability", "count"), [(0.0, 0), (1.0, 60_000)])
+def test_none_or_all_may_be_chosen(probability: float, count: int):
+    assert draw(probability)[1].sum() == count
 
 
 def test_the_seed_decides():
@@ -48,8 +48,8 @@ def test_the_seed_decides():
 
 
 @pytest.mark.parametrize(
-    ("share", "size", "message"), [(1.5, 9, "share must lie in 0 … 1, got 1.5"), (0.1, 0, "got 0")]
+    ("probability", "size", "message"), [(1.5, 9, "probability must lie in 0 … 1, got 1.5"), (0.1, 0, "got 0")]
 )
-def test_bad_input_is_named(share: float, size: int, message: str):
+def test_bad_input_is_named(probability: float, size: int, message: str):
     with pytest.raises(ValueError, match=message):
-        mask_tokens(TOKENS, mask_token=9, vocab_size=size, generator=torch.Generator(), share=share)
+        mask_tokens(TOKENS, mask_token=9, vocab_size=size, generator=torch.Generator(), probability=probability)
