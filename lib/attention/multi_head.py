@@ -141,4 +141,5 @@ class MultiHeadAttention(nn.Module):
         return self._split(self.q_proj(query)), self._split(self.k_proj(context)), self._split(self.v_proj(context))
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:-1], -1, self.head_dim).transpose(-3, -2)  # (batch, heads, time, head_dim)
+        heads = x.shape[-1] // self.head_dim  # -1 would be ambiguous where x is empty
+        return x.view(*x.shape[:-1], heads, self.head_dim).transpose(-3, -2)  # (batch, heads, time, head_dim)

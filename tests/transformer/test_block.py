@@ -152,7 +152,7 @@ def test_a_bias_reaches_the_scores():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match='norm must be "pre" or "post", got \'middle\''):
         TransformerBlock(12, 3, norm="middle")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="heads must divide dim, .*got dim = 12, heads = 5"):
+    with pytest.raises(ValueError, match=r"heads must divide dim, .*got dim = 12, heads = 5"):
         TransformerBlock(12, 5)
 
 
