@@ -1,21 +1,20 @@
-"""Kernel regression, additive and multi-head attention, Hopfield: closed forms and agreement with PyTorch."""
+"""Multi-head attention: closed forms, agreement with PyTorch, groups of heads and a cache."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from lib.attention import (
-    AdditiveAttention,
     MultiHeadAttention,
     block_causal_mask,
     causal_mask,
     dot_product_attention,
-    hopfield_update,
-    kernel_regression,
     padding_mask,
 )
+from tests.onnx_run import export
 
 MASKS = {
     "none": None,
@@ -36,90 +35,6 @@ def seed():
 
 def gradients(output: Tensor, module: nn.Module) -> tuple[Tensor, ...]:
     return torch.autograd.grad(output.square().sum(), list(module.parameters()))
-
-
-class TestKernelRegression:
-    def test_weights_are_the_softmax_of_the_negative_squared_distance(self):
-        x, xs, ys = torch.tensor([0.3, 1.7]), torch.tensor([0.0, 1.0, 2.0]), torch.tensor([1.0, -2.0, 4.0])
-        prediction, weights = kernel_regression(x, xs, ys, sigma=0.5)
-        expected = torch.softmax(-((x[:, None] - xs) ** 2) / (2 * 0.5**2), -1)
-        torch.testing.assert_close(weights, expected)
-        torch.testing.assert_close(prediction, expected @ ys)
-
-    @pytest.mark.parametrize("sigma", [1e-300, 1e-45, 1e-20, 1e-3])
-    def test_a_small_sigma_gives_the_nearest_neighbour(self, sigma: float):
-        prediction, _ = kernel_regression(
-            torch.tensor([1.2, 9e3]), torch.tensor([0.0, 1.0, 3.0]), torch.arange(3.0), sigma
-        )
-        assert prediction.tolist() == [1.0, 2.0]
-
-    @pytest.mark.parametrize("sigma", [1e6, 1e20, math.inf])
-    def test_a_large_sigma_gives_the_mean(self, sigma: float):
-        prediction, _ = kernel_regression(torch.tensor([0.0]), torch.tensor([0.0, 1.0, 3.0]), torch.arange(3.0), sigma)
-        assert prediction.item() == pytest.approx(1.0)
-
-    def test_equally_near_points_share_the_weight(self):
-        _, weights = kernel_regression(torch.tensor([1.0]), torch.tensor([0.0, 2.0, 5.0]), torch.zeros(3), 1e-6)
-        assert weights.tolist() == [[0.5, 0.5, 0.0]]
-
-    def test_sigma_may_be_a_tensor_and_learned(self):
-        x, sigma = (
-            torch.linspace(0, 1, 4, dtype=torch.float64),
-            torch.tensor(0.4, dtype=torch.float64, requires_grad=True),
-        )
-        assert torch.autograd.gradcheck(lambda s: kernel_regression(x + 0.1, x, x.sin(), s)[0], sigma)
-
-    def test_leading_axes_are_regressions_of_their_own(self):
-        x, xs, ys = torch.rand(3, 4), torch.rand(3, 6), torch.rand(3, 6)
-        together, _ = kernel_regression(x, xs, ys, 0.2)
-        apart = [kernel_regression(x[i], xs[i], ys[i], 0.2)[0] for i in range(3)]
-        torch.testing.assert_close(together, torch.stack(apart))
-
-    @pytest.mark.parametrize("sigma", [0, -1.0, math.nan, torch.tensor(0.0)])
-    def test_sigma_must_be_positive(self, sigma):
-        with pytest.raises(ValueError, match="sigma must be above 0"):
-            kernel_regression(torch.zeros(1), torch.zeros(2), torch.zeros(2), sigma)
-
-    @pytest.mark.parametrize(("keys", "values"), [(2, 3), (0, 0)])
-    def test_keys_and_values_must_match(self, keys: int, values: int):
-        with pytest.raises(ValueError, match=rf"same points, at least one, got \({keys},\) and \({values},\)"):
-            kernel_regression(torch.zeros(1), torch.zeros(keys), torch.zeros(values), 1.0)
-
-    def test_a_query_needs_an_axis(self):
-        with pytest.raises(ValueError, match="x_query must be"):
-            kernel_regression(torch.tensor(1.0), torch.zeros(2), torch.zeros(2), 1.0)
-
-
-class TestAdditive:
-    def test_scores_are_v_tanh_of_the_sum_of_projections(self):
-        attend = AdditiveAttention(query_dim=3, key_dim=4, hidden_dim=5)
-        query, key, value = torch.randn(3), torch.randn(2, 4), torch.randn(2, 6)
-        v, w_q, w_k = attend.score.weight[0], attend.q_proj.weight, attend.k_proj.weight
-        scores = torch.stack([v @ torch.tanh(w_q @ query + w_k @ k) for k in key])
-        output, weights = attend(query[None], key, value)
-        torch.testing.assert_close(weights[0], scores.softmax(0))
-        torch.testing.assert_close(output[0], scores.softmax(0) @ value)
-
-    def test_hidden_keys_get_nothing_whatever_they_hold(self):
-        attend = AdditiveAttention(3, 4, 5)
-        query, key, value = torch.randn(2, 5, 3), torch.randn(2, 7, 4), torch.randn(2, 7, 6)
-        mask = padding_mask([4, 0], 7)[:, 0]
-        output, weights = attend(query, key, value, mask)
-        assert (weights.masked_select(~mask) == 0).all()
-        assert (output[1] == 0).all()
-        dirty, _ = attend(query, key.masked_fill(~mask.mT, math.nan), value.masked_fill(~mask.mT, math.inf), mask)
-        assert torch.equal(dirty, output)
-        assert all(g.isfinite().all() for g in gradients(dirty, attend))
-
-    def test_has_no_bias(self):
-        assert sum(p.numel() for p in AdditiveAttention(3, 4, 5).parameters()) == 3 * 5 + 4 * 5 + 5
-
-    def test_wrong_widths_are_named(self):
-        attend = AdditiveAttention(3, 4, 5)
-        with pytest.raises(ValueError, match=r"query must be \(..., time, 3\), got \(5, 4\)"):
-            attend(torch.zeros(5, 4), torch.zeros(7, 4), torch.zeros(7, 4))
-        with pytest.raises(ValueError, match=r"key must be \(..., time, 4\), got \(7, 3\)"):
-            attend(torch.zeros(5, 3), torch.zeros(7, 3), torch.zeros(7, 3))
 
 
 class TestMultiHead:
@@ -186,10 +101,16 @@ class TestMultiHead:
         attend, x = MultiHeadAttention(12, 3), torch.randn(2, 5, 12)
         assert torch.equal(attend.train()(x, mask=causal_mask(5))[0], attend.eval()(x, mask=causal_mask(5))[0])
 
-    @pytest.mark.parametrize(("dim", "heads"), [(12, 5), (12, 0), (0, 1), (12, -3)])
-    def test_heads_must_divide_dim(self, dim: int, heads: int):
-        with pytest.raises(ValueError, match=f"heads must divide dim, got dim = {dim} and heads = {heads}"):
-            MultiHeadAttention(dim, heads)
+    @pytest.mark.parametrize(("dim", "heads", "kv_heads"), [(12, 5, None), (12, 6, 4), (12, 3, 6)])
+    def test_heads_must_divide(self, dim: int, heads: int, kv_heads: int | None):
+        got = f"got dim = {dim}, heads = {heads} and kv_heads = {kv_heads or heads}"
+        with pytest.raises(ValueError, match=f"heads must divide dim, and kv_heads must divide heads, {got}"):
+            MultiHeadAttention(dim, heads, kv_heads=kv_heads)
+
+    @pytest.mark.parametrize(("name", "sizes"), [("heads", (12, 0)), ("dim", (0, 1)), ("heads", (12, -3))])
+    def test_sizes_below_one_are_named(self, name: str, sizes: tuple[int, int]):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got"):
+            MultiHeadAttention(*sizes)
 
     @any_mask
     def test_hidden_context_may_hold_anything(self, mask: Tensor | None):
@@ -212,27 +133,119 @@ class TestMultiHead:
         with pytest.raises(ValueError, match=r"context must be \(..., time, 12\), got \(2, 7, 11\)"):
             attend(torch.zeros(2, 5, 12), torch.zeros(2, 7, 11))
 
-    @pytest.mark.parametrize("option", [{"kdim": 8}, {"add_bias_kv": True}, {"add_zero_attn": True}])
-    def test_weights_of_another_shape_are_refused(self, option):
-        with pytest.raises(ValueError, match="other must have one embed_dim"):
+    @pytest.mark.parametrize(
+        ("name", "option"),
+        [
+            ("kdim or vdim", {"kdim": 8}),
+            ("kdim or vdim", {"vdim": 8}),
+            ("add_bias_kv", {"add_bias_kv": True}),
+            ("add_zero_attn", {"add_zero_attn": True}),
+            ("dropout", {"dropout": 0.1}),
+        ],
+    )
+    def test_an_option_without_counterpart_is_named(self, name: str, option: dict[str, Any]):
+        with pytest.raises(ValueError, match=f"other must be without {name}, got MultiheadAttention"):
             MultiHeadAttention.from_torch(nn.MultiheadAttention(12, 3, **option))
 
+    def test_dropout_is_not_at_work_in_evaluation(self):
+        theirs, x = nn.MultiheadAttention(12, 3, dropout=0.5, batch_first=True).eval(), torch.randn(2, 5, 12)
+        ours = MultiHeadAttention.from_torch(theirs)
+        assert not ours.training
+        torch.testing.assert_close(ours(x)[0], theirs(x, x, x)[0])
 
-class TestHopfield:
-    def test_is_attention_with_the_patterns_as_keys_and_values(self):
-        state, patterns = torch.randn(5, 6), torch.randn(7, 6)
-        expected, _ = dot_product_attention(state, patterns, patterns, scale=0.8)
-        torch.testing.assert_close(hopfield_update(state, patterns, 0.8), expected)
-        torch.testing.assert_close(hopfield_update(state[0], patterns, torch.tensor(0.8)), expected[0])
+    @pytest.mark.parametrize("need_weights", [False, True])
+    def test_a_mask_of_numbers_and_an_ambiguous_one_are_refused(self, need_weights: bool):
+        for kv_heads in (4, 2, 1):
+            attend, x = MultiHeadAttention(12, 4, kv_heads=kv_heads), torch.randn(4, 5, 12)
+            with pytest.raises(ValueError, match=r"mask must be boolean \(True = may attend\), got torch.float32"):
+                attend(x, mask=causal_mask(5).float(), need_weights=need_weights)
+            with pytest.raises(ValueError, match=r"mask"):  # one a sequence, or one a head?
+                attend(x, mask=causal_mask(5).expand(4, 5, 5), need_weights=need_weights)
 
-    def test_one_step_restores_a_corrupted_pattern(self):
-        patterns = torch.randn(10, 64, generator=torch.Generator().manual_seed(0)).sign()
-        corrupted = patterns[3].clone()
-        corrupted[:16] *= -1
-        torch.testing.assert_close(hopfield_update(corrupted, patterns, 4.0), patterns[3])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+    def test_a_blocked_token_has_no_effect_however_large(self, dtype: torch.dtype):
+        attend, x = MultiHeadAttention(8, 2).to(dtype), torch.full((1, 4, 8), 1e10, dtype=dtype)
+        for projection in (attend.q_proj, attend.k_proj, attend.v_proj, attend.out_proj):
+            nn.init.eye_(projection.weight)
+        large = x.clone()
+        large[:, -1] = 1e30
+        for need_weights in (False, True):
+            before, after = (attend(each, mask=causal_mask(4), need_weights=need_weights)[0] for each in (x, large))
+            torch.testing.assert_close(after[:, :3], before[:, :3])
+            assert before.isfinite().all()
 
-    def test_bad_input_is_named(self):
-        with pytest.raises(ValueError, match="beta must be above 0, got -1"):
-            hopfield_update(torch.zeros(6), torch.zeros(7, 6), -1)
-        with pytest.raises(ValueError, match=r"same width, got \(5,\) and \(7, 6\)"):
-            hopfield_update(torch.zeros(5), torch.zeros(7, 6), 1.0)
+
+class TestGroups:
+    @pytest.mark.parametrize("kv_heads", [6, 3, 2, 1])
+    @any_mask
+    def test_each_query_head_attends_with_the_keys_of_its_group(self, mask: Tensor | None, kv_heads: int):
+        mask = mask[:, :1] if mask is not None and mask.ndim == 4 else mask  # 6 heads here, 3 in the masks
+        attend = MultiHeadAttention(24, 6, kv_heads=kv_heads)
+        query, context = torch.randn(2, 5, 24), torch.randn(2, 7, 24)
+        q, k, v = attend.q_proj(query), attend.k_proj(context), attend.v_proj(context)
+        per_head = None if mask is None else mask[:, 0] if mask.ndim == 4 else mask
+        heads = []
+        for head in range(6):
+            group = head * kv_heads // 6
+            own, shared = slice(4 * head, 4 * head + 4), slice(4 * group, 4 * group + 4)
+            heads.append(dot_product_attention(q[..., own], k[..., shared], v[..., shared], per_head))
+        output, weights = attend(query, context, mask, need_weights=True)
+        torch.testing.assert_close(weights, torch.stack([w for _, w in heads], 1))
+        torch.testing.assert_close(output, attend.out_proj(torch.cat([o for o, _ in heads], -1)))
+        torch.testing.assert_close(attend(query, context, mask)[0], output)
+
+    @pytest.mark.parametrize("kv_heads", [6, 3, 2, 1])
+    def test_fewer_key_heads_have_fewer_weights(self, kv_heads: int):
+        attend = MultiHeadAttention(24, 6, kv_heads=kv_heads)
+        assert sum(p.numel() for p in attend.parameters()) == 2 * 24**2 * (1 + kv_heads / 6)
+
+    def test_as_many_as_heads_when_left_out(self):
+        torch.manual_seed(1)
+        plain = MultiHeadAttention(24, 6)
+        torch.manual_seed(1)
+        grouped = MultiHeadAttention(24, 6, kv_heads=6)
+        assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), grouped.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_gradients_are_those_of_finite_differences(kv_heads: int, need_weights: bool):
+    attend = MultiHeadAttention(8, 4, kv_heads=kv_heads, bias=True).double()
+    inputs = [torch.randn(2, n, 8, dtype=torch.float64, requires_grad=True) for n in (3, 5)]
+    bias = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
+
+    def run(query: Tensor, context: Tensor, bias: Tensor) -> Tensor:
+        return attend(query, context, causal_mask(3, 5), need_weights, bias=bias)[0]
+
+    assert torch.autograd.gradcheck(run, (*inputs, bias))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_mixed_and_half_precision(dtype: torch.dtype, need_weights: bool):
+    attend, x = MultiHeadAttention(12, 3, bias=True), torch.randn(2, 5, 12)
+    exact = attend(x, mask=causal_mask(5))[0]
+    with torch.autocast("cpu", dtype):
+        mixed = attend(x, mask=causal_mask(5), need_weights=need_weights)[0]
+    mixed.float().sum().backward()
+    half = attend.to(dtype)(x.to(dtype), mask=causal_mask(5), need_weights=need_weights)[0]
+    for rounded in (mixed, half):
+        torch.testing.assert_close(rounded.float(), exact, atol=0.02, rtol=0.02)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_it_compiles_to_one_graph_and_exports_with_a_free_time_axis(need_weights: bool):
+    class Causal(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend = MultiHeadAttention(8, 4, kv_heads=2)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            output, weights = self.attend(x, mask=causal_mask(x.shape[1]), need_weights=need_weights)
+            return (output,) if weights is None else (output, weights)
+
+    model, x = Causal().eval(), torch.randn(2, 7, 8)
+    exported = export(model, [torch.randn(2, 5, 8)], [{1: "time"}]).module()
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    for run in (exported, compiled):
+        torch.testing.assert_close(run(x), model(x))
