@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-Axes = Sequence[Mapping[int, str] | None]
+Axes = Sequence[Mapping[int, str | Any] | None]
 
 
 class Call(nn.Module):
@@ -24,7 +24,7 @@ class Call(nn.Module):
 
 
 def export(module: nn.Module, inputs: Sequence[Tensor], axes: Axes) -> ExportedProgram:
-    """Run `torch.export` with free axes: for each input the names of those that are, such as `{0: "batch"}`.
+    """Run `torch.export` with free axes: for each input those that are, such as `{0: "batch", 1: Dim("time", max=9)}`.
 
     Fails where an axis that should be free was frozen at the example's size.
     """
@@ -65,6 +65,7 @@ class OnnxRun:
 
 
 def _shapes(module: nn.Module, axes: Axes) -> Any:
-    dims = {name: Dim(name) for free in axes for name in (free or {}).values()}
-    shapes = tuple({axis: dims[name] for axis, name in free.items()} if free else None for free in axes)
+    names = {name for free in axes for name in (free or {}).values() if isinstance(name, str)}
+    dims = {name: Dim(name) for name in names}
+    shapes = tuple({axis: dims.get(name, name) for axis, name in free.items()} if free else None for free in axes)
     return (shapes,) if isinstance(module, Call) else shapes  # a Call takes its inputs as one tuple, *inputs

@@ -1,18 +1,22 @@
 """From logits to the next token: temperature, top-k, top-p, and the draw.
 
-Every function works a row at a time on any leading shape, (..., vocabulary), and leaves its input as it is. A
-filter takes a token out by setting its logit to −∞; such logits in the input are fine, and stay out.
+Every function works a row at a time on any leading shape, (..., vocab_size), and leaves its input as it is. A filter
+takes a token out by setting its logit to −∞; such logits in the input are fine, and stay out. Half precision is
+computed in single. Temperature, k and p may be 0-d tensors, so that an exported graph has them as inputs.
 """
 
 import math
 
 import torch
 from torch import Generator, Tensor
+from torch.nn.functional import pad
+
+from lib.checks import values_known
 
 __all__ = ["apply_temperature", "keep_top_k", "keep_top_p", "next_token_probabilities", "sample"]
 
 
-def apply_temperature(logits: Tensor, t: float) -> Tensor:
+def apply_temperature(logits: Tensor, t: float | Tensor) -> Tensor:
     """Divide the logits by a temperature: below 1 the likely tokens gain, above 1 the unlikely ones.
 
         p_i ∝ exp(z_i / T)
@@ -20,11 +24,11 @@ def apply_temperature(logits: Tensor, t: float) -> Tensor:
     At T = 0, the limit, the most likely token alone is left (the first of equals): greedy.
 
     Args:
-        logits: (..., vocabulary).
+        logits: (..., vocab_size).
         t: the temperature T, at least 0.
 
     Returns:
-        Logits of the same shape.
+        Logits of the same shape, in single precision at least.
 
     Raises:
         ValueError: `t` is negative or not a number.
@@ -36,21 +40,24 @@ def apply_temperature(logits: Tensor, t: float) -> Tensor:
     >>> apply_temperature(torch.tensor([1.0, 3.0, 2.0]), 0)
     tensor([-inf, 3., -inf])
     """
-    _check(t)
-    if t == 0:
-        return keep_top_k(logits, 1)
+    _check_settings(t)
+    logits = _single(logits)
     limits = torch.finfo(logits.dtype)
-    return logits / min(max(t, limits.tiny), limits.max)
+    if isinstance(t, Tensor):
+        return torch.where(
+            t == 0, _most_likely_alone(logits), logits / t.to(logits.dtype).clamp(limits.tiny, limits.max)
+        )
+    return _most_likely_alone(logits) if t == 0 else logits / min(max(t, limits.tiny), limits.max)
 
 
-def keep_top_k(logits: Tensor, k: int) -> Tensor:
+def keep_top_k(logits: Tensor, k: int | Tensor) -> Tensor:
     """Keep the k most likely tokens; of equals at the border the first ones, so never more than k.
 
     Hugging Face's `TopKLogitsWarper` keeps all that are equal to the k-th.
 
     Args:
-        logits: (..., vocabulary).
-        k: how many to keep, at least 1; above the vocabulary all are kept.
+        logits: (..., vocab_size).
+        k: how many to keep, at least 1; above `vocab_size` all are kept.
 
     Returns:
         Logits of the same shape, −∞ for what was taken out.
@@ -63,12 +70,13 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
     >>> keep_top_k(torch.tensor([1.0, 3.0, 2.0, 2.0]), 2)
     tensor([-inf, 3., 2., -inf])
     """
-    _check(top_k=k)
+    _check_settings(top_k=k)
     order = _most_likely_first(logits)
-    return logits.scatter(-1, order[..., k:], -math.inf)
+    cut = torch.arange(order.shape[-1], device=order.device) >= k  # the most likely first
+    return _take_out(logits, order, cut)
 
 
-def keep_top_p(logits: Tensor, p: float) -> Tensor:
+def keep_top_p(logits: Tensor, p: float | Tensor) -> Tensor:
     """Keep the smallest set of tokens whose probability is at least p: the nucleus.
 
         the smallest V with Σ_{i∈V} p_i ≥ p, filled from the most likely down
@@ -77,7 +85,7 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     more does. At least one token stays, and p = 1 keeps all. Of equals at the border the first ones stay.
 
     Args:
-        logits: (..., vocabulary).
+        logits: (..., vocab_size).
         p: probability to keep, from 0 to 1.
 
     Returns:
@@ -93,20 +101,21 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     >>> keep_top_p(torch.tensor([0.5, 0.25, 0.25]).log(), 0.6).exp()
     tensor([0.5000, 0.2500, 0.0000])
     """
-    _check(top_p=p)
-    if p == 1:
-        return logits.clone()
+    _check_settings(top_p=p)
     order = _most_likely_first(logits)
     mass = logits.gather(-1, order).double().softmax(-1).cumsum(-1)
+    before = pad(mass[..., :-1], (1, 0), value=-1.0)  # of the tokens before each; −1 is below any p: the first stays
     # Logits in single precision are not exact, so neither is their mass: 0.49999997 is meant to be 0.5.
-    rounding = 8 * torch.finfo(torch.promote_types(logits.dtype, torch.float32)).eps
-    met = (mass >= p - rounding).roll(1, -1)  # before this token
-    met[..., 0] = False
-    return logits.masked_fill(met.scatter(-1, order, met), -math.inf)
+    rounding = 8 * torch.finfo(_single_dtype(logits)).eps
+    return _take_out(logits, order, (before >= p - rounding) & (p < 1))
 
 
 def next_token_probabilities(
-    logits: Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+    logits: Tensor,
+    *,
+    temperature: float | Tensor = 1.0,
+    top_k: int | Tensor | None = None,
+    top_p: float | Tensor | None = None,
 ) -> Tensor:
     """Turn logits into the distribution that the next token is drawn from.
 
@@ -114,13 +123,13 @@ def next_token_probabilities(
     top-k left. What is kept is renormalised by softmax.
 
     Args:
-        logits: (..., vocabulary).
+        logits: (..., vocab_size).
         temperature: at least 0; 0 is greedy.
         top_k: at least 1; no limit when left out.
         top_p: from 0 to 1; no limit when left out.
 
     Returns:
-        Probabilities (..., vocabulary), exactly 0 for what was taken out.
+        Probabilities (..., vocab_size), in single precision at least, exactly 0 for what was taken out.
 
     Raises:
         ValueError: a setting is out of range, or a row of logits holds NaN, +∞ or nothing but −∞.
@@ -130,6 +139,7 @@ def next_token_probabilities(
     tensor([0.5714, 0.4286, 0.0000, 0.0000])
     """
     # Softmax ignores a shift of its row. Measured from the largest, no temperature is too small.
+    logits = _single(logits)
     kept = apply_temperature(logits - _largest(logits)[0], temperature)
     if top_k is not None:
         kept = keep_top_k(kept, top_k)
@@ -149,7 +159,7 @@ def sample(
     """Draw the next token of each row from `next_token_probabilities`.
 
     Args:
-        logits: (..., vocabulary).
+        logits: (..., vocab_size).
         temperature: at least 0; 0 is greedy: the most likely token, the first of equals, with nothing drawn.
         top_k: at least 1; no limit when left out.
         top_p: from 0 to 1; no limit when left out.
@@ -165,17 +175,21 @@ def sample(
     tensor([1, 0])
     """
     if temperature == 0:
-        _check(temperature, top_k, top_p)
+        _check_settings(temperature, top_k, top_p)
         return _largest(logits)[1].squeeze(-1)
     probabilities = next_token_probabilities(logits, temperature=temperature, top_k=top_k, top_p=top_p)
-    rows = probabilities.flatten(0, -2) if probabilities.ndim > 1 else probabilities[None]
+    rows = probabilities.reshape(-1, logits.shape[-1])  # (rows, vocab_size)
     return torch.multinomial(rows, 1, generator=generator).view(logits.shape[:-1])
 
 
-def _check(temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> None:
+def _check_settings(
+    temperature: float | Tensor = 1.0, top_k: int | Tensor | None = None, top_p: float | Tensor | None = None
+) -> None:
+    if not values_known():
+        return
     if not temperature >= 0:
         raise ValueError(f"temperature must be at least 0, got {temperature}")
-    if top_k is not None and top_k < 1:
+    if top_k is not None and not top_k >= 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
     if top_p is not None and not 0 <= top_p <= 1:
         raise ValueError(f"top_p must lie in 0 … 1, got {top_p}")
@@ -183,14 +197,41 @@ def _check(temperature: float = 1.0, top_k: int | None = None, top_p: float | No
 
 def _largest(logits: Tensor) -> tuple[Tensor, Tensor]:
     """The largest logit (..., 1) of each row, and where it first stands; raise where a row has no distribution."""
-    if logits.ndim < 1 or logits.shape[-1] == 0:
-        raise ValueError(f"logits must be (..., vocabulary), got {tuple(logits.shape)}")
+    _check_logits(logits)
     value, place = logits.max(-1, keepdim=True)
-    if not value.isfinite().all():
+    if values_known() and not value.isfinite().all():
         raise ValueError("logits must hold a finite number in each row, and neither NaN nor +inf")
     return value, place
 
 
 def _most_likely_first(logits: Tensor) -> Tensor:
-    """Token numbers (..., vocabulary) by falling logit, equals in their own order."""
+    """Token numbers (..., vocab_size) by falling logit, equals in their own order."""
+    _check_logits(logits)
+    if torch.compiler.is_exporting():  # ONNX has one sort, and it keeps the order of equals
+        return logits.sort(-1, descending=True).indices
     return logits.argsort(dim=-1, descending=True, stable=True)
+
+
+def _most_likely_alone(logits: Tensor) -> Tensor:
+    place = logits.argmax(-1, keepdim=True)
+    return torch.where(torch.arange(logits.shape[-1], device=logits.device) == place, logits, -math.inf)
+
+
+def _take_out(logits: Tensor, order: Tensor, cut: Tensor) -> Tensor:
+    """Set logits to −∞ where `cut`, which goes by falling logit as `order` does, is true."""
+    taken_out = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, cut.expand_as(order))
+    return logits.masked_fill(taken_out, -math.inf)
+
+
+def _check_logits(logits: Tensor) -> None:
+    if logits.ndim < 1 or logits.shape[-1] == 0 or not logits.is_floating_point():
+        raise ValueError(f"logits must be (..., vocab_size) real numbers, got {tuple(logits.shape)} {logits.dtype}")
+
+
+def _single_dtype(logits: Tensor) -> torch.dtype:
+    return torch.promote_types(logits.dtype, torch.float32)
+
+
+def _single(logits: Tensor) -> Tensor:
+    _check_logits(logits)
+    return logits.to(_single_dtype(logits))

@@ -10,9 +10,15 @@ CONFIG = GPTConfig(vocab_size=11, context_length=9, dim=24, layers=3, heads=6)
 
 
 def test_key_value_heads_are_the_heads_when_left_out():
-    assert CONFIG.kv_heads == 6
-    assert replace(CONFIG, kv_heads=6) == CONFIG
+    assert CONFIG.key_value_heads == 6
+    assert replace(CONFIG, kv_heads=2).key_value_heads == 2
     assert CONFIG.head_dim == 4
+
+
+def test_with_other_heads_it_stays_multi_head():
+    assert replace(CONFIG, heads=12).key_value_heads == 12
+    assert replace(CONFIG, heads=3) == GPTConfig(11, 9, 24, 3, heads=3)
+    assert replace(CONFIG, kv_heads=2, heads=12).key_value_heads == 2
 
 
 def test_it_is_frozen():

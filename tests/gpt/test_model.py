@@ -1,44 +1,19 @@
-"""MiniGPT and its cache: GPT-2's numbers, no look ahead, and the same tokens with and without the cache."""
+"""MiniGPT: GPT-2's numbers, no look ahead, one forward pass."""
 
 import math
-from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Generator, Tensor, nn
-from transformers import GPT2Config, GPT2LMHeadModel
+from torch import Tensor, nn
+from transformers import GPT2Config, PreTrainedConfig
 
 from lib.attention import causal_mask
-from lib.gpt import GPTConfig, KVCache, MiniGPT, generate, sample, window_start
-from lib.gpt.decoding import TokenStep
+from lib.gpt import GPTConfig, MiniGPT, generate
 from lib.transformer import count_parameters
+from tests.gpt.models import CONFIG, gpt, gpt2, some_tokens
 
-CONFIG = GPTConfig(vocab_size=11, context_length=9, dim=24, layers=3, heads=6)
 any_heads = pytest.mark.parametrize("kv_heads", [6, 3, 2, 1])
-
-
-def gpt(**changes: int) -> MiniGPT:
-    """A model with large weights, so that what it says depends on all it reads."""
-    torch.manual_seed(0)
-    model = MiniGPT(replace(CONFIG, **changes))
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    return model
-
-
-def gpt2(positions: int, **options: Any) -> Any:
-    """Hugging Face's model of the same size."""
-    torch.manual_seed(0)
-    sizes: Any = {"vocab_size": 11, "n_positions": positions, "n_embd": 24, "n_layer": 3, "n_head": 6}
-    model: Any = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=0, eos_token_id=None, **options)).eval()
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    return model
-
-
-def some_tokens(*shape: int) -> Tensor:
-    return torch.randint(CONFIG.vocab_size, shape, generator=Generator().manual_seed(1))
 
 
 class TestModel:
@@ -47,10 +22,6 @@ class TestModel:
         ours = MiniGPT.from_gpt2(theirs)
         torch.testing.assert_close(ours(tokens), theirs(tokens).logits)
         assert count_parameters(ours) == theirs.num_parameters()
-
-    def test_another_activation_is_refused(self):
-        with pytest.raises(ValueError, match='other must have the activation "gelu_new", got "relu"'):
-            MiniGPT.from_gpt2(gpt2(positions=9, activation_function="relu"))
 
     def test_the_head_is_the_embedding_and_counts_once(self):
         blocks = 3 * (12 * 24**2 + 13 * 24)
@@ -106,152 +77,131 @@ class TestModel:
         with pytest.raises(ValueError, match="tokens must fit the context of 9, got 0 in the cache and 10 new"):
             gpt()(some_tokens(2, 10))
 
+    def test_weights_start_with_a_deviation_of_a_fiftieth_and_those_into_the_residual_stream_with_less(self):
+        torch.manual_seed(0)
+        model = MiniGPT(GPTConfig(vocab_size=200, context_length=100, dim=96, layers=8, heads=4))
+        residual = ("attention.out_proj.weight", "feed_forward.down_proj.weight")
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1:
+                expected = 0.02 / math.sqrt(2 * 8) if name.endswith(residual) else 0.02
+                assert parameter.std().item() == pytest.approx(expected, rel=0.05), name
+                assert parameter.mean().abs() < 0.1 * expected
+            else:
+                assert (parameter == (1.0 if name.endswith("norm.weight") else 0.0)).all(), name
+        assert sum(name.endswith(residual) for name, _ in model.named_parameters()) == 16
 
-class TestCache:
-    @any_heads
-    @pytest.mark.parametrize("sizes", [(1,) * 9, (4, 5), (3, 1, 1, 4), (9,)])
-    def test_in_parts_gives_what_at_once_gives(self, sizes: tuple[int, ...], kv_heads: int):
-        model, tokens = gpt(kv_heads=kv_heads).double(), some_tokens(2, 9)
-        cache = KVCache(model.config, 2, dtype=torch.float64)
-        with torch.no_grad():
-            parts = [model(part, cache) for part in tokens.split(list(sizes), 1)]
-        torch.testing.assert_close(torch.cat(parts, 1), model(tokens))
-        assert cache.length == 9
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_mixed_and_half_precision(self, dtype: torch.dtype):
+        torch.manual_seed(0)
+        model, tokens = MiniGPT(CONFIG), some_tokens(2, 9)
+        exact = model(tokens)
+        with torch.autocast("cpu", dtype):
+            mixed = model(tokens)
+        mixed.float().sum().backward()
+        for rounded in (mixed, model.to(dtype)(tokens)):
+            torch.testing.assert_close(rounded.float(), exact, atol=0.02, rtol=0.02)
 
-    @any_heads
-    def test_a_step_gives_what_the_model_gives(self, kv_heads: int):
-        model, tokens = gpt(kv_heads=kv_heads).double(), some_tokens(2, 9)
-        cache = KVCache(model.config, 2, dtype=torch.float64)
-        step = TokenStep(model, cache)
-        with torch.inference_mode():
-            logits = torch.stack([step(tokens[:, t]) for t in range(9)], 1)
-        torch.testing.assert_close(logits, model(tokens))
-
-    def test_weights_with_a_cache_are_the_last_rows(self):
-        model, tokens = gpt(), some_tokens(2, 9)
-        cache = KVCache(CONFIG, 2)
-        with torch.no_grad():
-            model(tokens[:, :6], cache)
-            _, weights = model.with_weights(tokens[:, 6:], cache)
-        torch.testing.assert_close(weights, model.with_weights(tokens)[1][..., 6:, :])
-
-    @pytest.mark.parametrize(("kv_heads", "dtype", "size"), [(6, torch.float32, 4), (2, torch.bfloat16, 2)])
-    def test_bytes_are_two_numbers_for_each_place(self, kv_heads: int, dtype: torch.dtype, size: int):
-        cache = KVCache(replace(CONFIG, kv_heads=kv_heads), 5, dtype=dtype)
-        assert cache.keys.shape == cache.values.shape == (3, 5, kv_heads, 9, 4)
-        assert cache.bytes == 2 * 3 * 5 * kv_heads * 9 * 4 * size
-
-    def test_the_buffers_stay_where_they_are(self):
-        model, cache = gpt(), KVCache(CONFIG, 1)
-        place = cache.keys.data_ptr()
-        with torch.no_grad():
-            for _ in range(9):
-                model(some_tokens(1, 1), cache)
-        assert cache.keys.data_ptr() == place
-        assert cache.keys.shape == (3, 1, 6, 9, 4)
-
-    def test_emptied_it_begins_anew(self):
-        model, cache = gpt(), KVCache(CONFIG, 1)
-        with torch.no_grad():
-            first = model(some_tokens(1, 5), cache)
-            cache.length = 0
-            assert torch.equal(model(some_tokens(1, 5), cache), first)
-
-    def test_a_full_one_says_so_and_stays_usable(self):
-        model, cache = gpt(), KVCache(CONFIG, 2)
-        with torch.no_grad():
-            model(some_tokens(2, 8), cache)
-            with pytest.raises(ValueError, match="tokens must fit the context of 9, got 8 in the cache and 2 new"):
-                model(some_tokens(2, 2), cache)
-            model(some_tokens(2, 1), cache)
-
-    def test_another_batch_is_named(self):
-        with pytest.raises(ValueError, match="cache must be for 3 sequences, got one for 2"):
-            gpt()(some_tokens(3, 4), KVCache(CONFIG, 2))
-        with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-            KVCache(CONFIG, 0)
+    def test_an_empty_batch_has_no_logits(self):
+        assert gpt()(torch.zeros(0, 5, dtype=torch.long)).shape == (0, 5, 11)
+        assert generate(gpt(), torch.zeros(0, 5, dtype=torch.long), 3).shape == (0, 8)
 
 
-class TestGenerate:
-    @any_heads
-    @pytest.mark.parametrize("given", [1, 8, 9, 10, 23])
-    @pytest.mark.parametrize("options", [{"temperature": 0}, {"temperature": 0.8}, {"top_k": 4, "top_p": 0.9}], ids=str)
-    def test_the_same_with_and_without_cache_also_past_the_context(self, options: dict, given: int, kv_heads: int):
-        model, tokens = gpt(kv_heads=kv_heads), some_tokens(3, given)
-        both = [
-            generate(model, tokens, 30, use_cache=use_cache, generator=Generator().manual_seed(2), **options)
-            for use_cache in (True, False)
-        ]
-        assert torch.equal(*both)
-        assert both[0].shape == (3, given + 30)
-        assert torch.equal(both[0][:, :given], tokens)
+class TestOneForwardPass:
+    """Training, generation with and without the cache, hooks and a changed part: all run the same code."""
 
-    @pytest.mark.parametrize("context", [1, 2, 3, 8])
-    def test_the_same_with_any_context(self, context: int):
-        model = gpt(context_length=context)
-        both = [generate(model, some_tokens(2, 4), 20, temperature=0, use_cache=cache) for cache in (True, False)]
-        assert torch.equal(*both)
+    def generated(self, model: MiniGPT) -> list[Tensor]:
+        return [generate(model, some_tokens(2, 3), 12, temperature=0, use_cache=cached) for cached in (True, False)]
 
-    def test_greedy_takes_the_most_likely_at_each_step(self):
+    def test_a_changed_activation_changes_what_is_generated(self):
         model = gpt()
-        tokens = generate(model, some_tokens(2, 3), 6, temperature=0)
-        assert torch.equal(tokens[:, 3:], model(tokens).argmax(-1)[:, 2:-1])
+        before = self.generated(model)
+        for block in model.blocks:
+            block.feed_forward.activation = torch.neg
+        after = self.generated(model)
+        assert torch.equal(*after)
+        assert not torch.equal(before[0], after[0])
 
-    def test_sampling_is_a_draw_a_step(self):
-        model, start = gpt(), some_tokens(2, 3)
-        tokens, generator = start, Generator().manual_seed(3)
-        for _ in range(6):
-            drawn = sample(model(tokens)[:, -1], temperature=1.5, top_p=0.9, generator=generator)
-            tokens = torch.cat([tokens, drawn[:, None]], 1)
-        options = {"temperature": 1.5, "top_p": 0.9, "generator": Generator().manual_seed(3)}
-        assert torch.equal(generate(model, start, 6, **options), tokens)
+    @pytest.mark.parametrize(
+        "name", ["", "embedding", "blocks.1", "blocks.0.attention", "blocks.2.feed_forward", "norm"]
+    )
+    def test_a_hook_sees_every_step_and_its_change_counts(self, name: str):
+        model, calls = gpt(), []
 
-    @pytest.mark.parametrize("first", [0, 3, 11])
-    def test_going_on_later_gives_what_at_once_gives(self, first: int):
-        model, start = gpt(), some_tokens(2, 5)
-        later = generate(model, generate(model, start, first, temperature=0), 20 - first, temperature=0)
-        assert torch.equal(later, generate(model, start, 20, temperature=0))
+        def double(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+            calls.append(name)
+            if isinstance(output, Tensor):
+                return -output
+            return type(output)(-output[0], *output[1:]) if hasattr(output, "_fields") else (-output[0], *output[1:])
 
-    def test_sequences_of_a_batch_do_not_know_of_each_other(self):
-        model, start = gpt(), some_tokens(3, 5)
-        apart = [generate(model, row[None], 20, temperature=0) for row in start]
-        assert torch.equal(generate(model, start, 20, temperature=0), torch.cat(apart))
+        before = self.generated(model)
+        handle = model.get_submodule(name).register_forward_hook(double)
+        after = self.generated(model)
+        handle.remove()
+        assert len(calls) == 2 * 12
+        assert torch.equal(*after)
+        assert not torch.equal(before[0], after[0])
 
-    def test_the_same_tokens_as_hugging_face(self):
-        theirs, start = gpt2(positions=64), some_tokens(2, 5)
-        reference = theirs.generate(
-            start, attention_mask=torch.ones_like(start), max_new_tokens=50, do_sample=False, pad_token_id=0
+
+class TestFromGPT2:
+    """Each option of Hugging Face's class is honoured or refused by name."""
+
+    CHANGED: ClassVar[dict[str, Any]] = {
+        "activation_function": "relu",
+        "layer_norm_epsilon": 0.1,
+        "scale_attn_weights": False,
+        "scale_attn_by_inverse_layer_idx": True,
+        "reorder_and_upcast_attn": True,
+        "add_cross_attention": True,
+        "tie_word_embeddings": False,
+        "n_inner": 50,
+    }
+    # These change what the class around the numbers does, not its logits.
+    WITHOUT_EFFECT: ClassVar[set[str]] = {
+        *("initializer_range", "use_cache", "bos_token_id", "eos_token_id", "pad_token_id"),
+        *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
+    }
+    SIZES: ClassVar[set[str]] = {"vocab_size", "n_positions", "n_embd", "n_layer", "n_head"}
+    DROPOUT: ClassVar[set[str]] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"}
+
+    def test_every_option_of_the_class_is_known(self):
+        ours = {*self.CHANGED, *self.WITHOUT_EFFECT, *self.SIZES, *self.DROPOUT}
+        theirs = (
+            {*GPT2Config.__annotations__}
+            - {*PreTrainedConfig.__annotations__}
+            - {"model_type", "keys_to_ignore_at_inference", "attribute_map"}
         )
-        assert torch.equal(generate(MiniGPT.from_gpt2(theirs), start, 50, temperature=0), reference)
+        assert theirs - ours == set()
+        assert theirs >= self.SIZES
 
-    @pytest.mark.parametrize("context", [1, 2, 7, 16])
-    def test_the_window_holds_more_than_half_a_context_and_never_more_than_one(self, context: int):
-        for length in range(1, 100):
-            start = window_start(length, context)
-            assert start == 0 if length <= context else context // 2 < length - start <= context
-            assert start - window_start(length - 1, context) in (0, (context + 1) // 2)
+    @pytest.mark.parametrize("option", CHANGED)
+    def test_an_option_that_changes_the_numbers_is_named(self, option: str):
+        theirs = gpt2(positions=9, **{option: self.CHANGED[option]})
+        with pytest.raises(ValueError, match=f"other must have {option} = .*, got {self.CHANGED[option]!r}"):
+            MiniGPT.from_gpt2(theirs)
 
-    @pytest.mark.parametrize("training", [True, False])
-    def test_the_mode_comes_back_and_no_gradient_is_recorded(self, training: bool):
-        model = gpt().train(training)
-        tokens = generate(model, some_tokens(1, 3), 4, temperature=0)
-        assert model.training is training
-        model(tokens).sum().backward()  # what was generated can be trained on
+    @pytest.mark.parametrize("option", sorted(DROPOUT))
+    def test_dropout_at_work_is_refused(self, option: str):
+        others = dict.fromkeys(self.DROPOUT, 0.0)
+        theirs = gpt2(positions=9, **{**others, option: 0.3})
+        assert MiniGPT.from_gpt2(theirs).training is False
+        with pytest.raises(ValueError, match=r"other must be in evaluation mode or without dropout, got dropout 0.3"):
+            MiniGPT.from_gpt2(theirs.train())
 
-    def test_the_mode_comes_back_after_an_error(self):
-        model = gpt().train()
-        with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
-            generate(model, some_tokens(1, 3), 4, top_k=0)
-        assert model.training
+    def test_a_head_that_is_not_the_embedding_is_refused(self):
+        theirs = gpt2(positions=9)
+        theirs.lm_head.weight = nn.Parameter(torch.randn(11, 24))
+        with pytest.raises(ValueError, match=r"other must have a head that is its embedding \(tied\)"):
+            MiniGPT.from_gpt2(theirs)
 
-    def test_nothing_new_is_a_copy(self):
-        start = some_tokens(2, 3)
-        same = generate(gpt(), start, 0)
-        assert torch.equal(same, start)
-        assert same.data_ptr() != start.data_ptr()
+    def test_missing_and_unexpected_weights_are_named(self):
+        theirs = gpt2(positions=9)
+        theirs.transformer.h[1].attn.extra = nn.Parameter(torch.zeros(3))
+        del theirs.transformer.ln_f
+        with pytest.raises(ValueError, match=r'(?s)Missing key.*"norm.weight", "norm.bias".*Unexpected key.*extra'):
+            MiniGPT.from_gpt2(theirs)
 
-    def test_bad_input_is_named(self):
-        with pytest.raises(ValueError, match="new_tokens must not be negative, got -1"):
-            generate(gpt(), some_tokens(1, 3), -1)
-        with pytest.raises(ValueError, match=r"tokens must be \(batch, time\) integers, got \(3,\)"):
-            generate(gpt(), some_tokens(3), 1)
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+    def test_the_type_is_theirs(self, dtype: torch.dtype):
+        theirs = gpt2(positions=9).to(dtype)
+        ours = MiniGPT.from_gpt2(theirs)
+        assert {parameter.dtype for parameter in ours.parameters()} == {dtype}

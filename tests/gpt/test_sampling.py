@@ -53,8 +53,9 @@ class TestAnyFilter:
 
     @any_filter
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-    def test_the_type_is_kept(self, change, dtype: torch.dtype):
-        assert change(LOGITS.to(dtype)).dtype == dtype
+    def test_half_precision_is_computed_in_single(self, change, dtype: torch.dtype):
+        logits, single = LOGITS.to(dtype), torch.promote_types(dtype, torch.float32)
+        torch.testing.assert_close(change(logits).to(single), change(logits.to(single)))
 
 
 class TestTemperature:
@@ -173,7 +174,7 @@ class TestNextTokenProbabilities:
 
     @pytest.mark.parametrize("shape", [(), (0,), (3, 0)])
     def test_logits_need_a_vocabulary(self, shape: tuple[int, ...]):
-        with pytest.raises(ValueError, match=r"logits must be \(..., vocabulary\), got"):
+        with pytest.raises(ValueError, match=r"logits must be \(..., vocab_size\) real numbers, got"):
             next_token_probabilities(torch.zeros(shape))
 
 
