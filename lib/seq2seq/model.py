@@ -1,22 +1,22 @@
-"""Sequence to sequence: a recurrent encoder reads the source, a recurrent decoder writes the target token by token.
+"""Sequence to sequence: a recurrent encoder reads the source, a recurrent decoder writes the target token by token."""
 
-Tokens are integers (batch, time), batch first. `model(source, target_in)` gives all steps at once, with the true
-previous tokens as input (teacher forcing); `greedy_decode` feeds the model what it wrote itself.
-"""
-
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lib.attention import AdditiveAttention, masked_softmax, padding_mask
+from lib.checks import check_at_least, check_tokens, values_known
 from lib.seq2seq.pairs import IGNORED
+from lib.seq2seq.recurrent import BidirectionalGRU
+
+Lengths = Tensor | Sequence[int]
 
 
 class Memory(NamedTuple):
-    """What the encoder leaves to the decoder, computed once a sequence."""
+    """What the decoder reads of the source."""
 
     states: Tensor
     """h₁ … h_S, (batch, source, 2 hidden); zeros on padding"""
@@ -25,23 +25,23 @@ class Memory(NamedTuple):
     keys: Tensor | None
     """W_h h₁ … W_h h_S, (batch, source, hidden); None without attention"""
     mask: Tensor | None
-    """boolean (batch, source), `True` = may attend; None where nothing is padded"""
+    """boolean (batch, source), `True` = may attend; may be None where nothing is padded"""
 
 
 class Seq2Seq(nn.Module):
-    """Encode with a bidirectional GRU; decode with a GRU that at each step looks at the source anew.
+    """Encode with a bidirectional GRU; decode with a GRU that at each step attends to the source.
 
         e_{t,i} = vᵀ tanh(W_s s_{t−1} + W_h hᵢ)        α_t = softmax(e_t)        c_t = Σᵢ α_{t,i} hᵢ
         s_t = GRU([E y_{t−1}; c_t], s_{t−1})        logits_t = W_o [s_t; c_t]        s₀ = 0
 
-    Without attention, c_t = [→h_S; ←h₁] at every step: one vector of fixed length is all that the decoder learns
-    of the source. Nothing else differs.
+    Without attention, c_t = [→h_S; ←h₁] at every step, one vector of fixed length. `encode` and `step` can be
+    exported with free batch and source axes.
 
     Args:
         vocab_size: number of tokens, which source and target share.
         embedding_dim: width of an embedded token.
         hidden_dim: width of the decoder's state, and of each direction of the encoder.
-        attention: whether the decoder looks back.
+        attention: whether the decoder attends to the source.
 
     Raises:
         ValueError: a size is below 1.
@@ -58,24 +58,22 @@ class Seq2Seq(nn.Module):
 
     def __init__(self, vocab_size: int, embedding_dim: int, hidden_dim: int, attention: bool = True) -> None:
         super().__init__()
-        if min(vocab_size, embedding_dim, hidden_dim) < 1:
-            sizes = f"{vocab_size}, {embedding_dim} and {hidden_dim}"
-            raise ValueError(f"vocab_size, embedding_dim and hidden_dim must be at least 1, got {sizes}")
+        check_at_least(1, vocab_size=vocab_size, embedding_dim=embedding_dim, hidden_dim=hidden_dim)
         context_dim = 2 * hidden_dim
         self.embedding = nn.Embedding(vocab_size, embedding_dim)
-        self.encoder = nn.GRU(embedding_dim, hidden_dim, batch_first=True, bidirectional=True)
+        self.encoder = BidirectionalGRU(embedding_dim, hidden_dim)
         self.attention = AdditiveAttention(hidden_dim, context_dim, hidden_dim) if attention else None
         self.decoder = nn.GRUCell(embedding_dim + context_dim, hidden_dim)
         self.output = nn.Linear(hidden_dim + context_dim, vocab_size)
 
     def forward(
-        self, source: Tensor, target_in: Tensor, source_lengths: Tensor | None = None
+        self, source: Tensor, target_in: Tensor, source_lengths: Lengths | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Predict each target token from the source and the true tokens before it.
 
         Args:
-            source: (batch, source). What stands on padding makes no difference.
-            target_in: (batch, target), the target shifted right behind a start token.
+            source: (batch, source) integers. What stands on padding makes no difference.
+            target_in: (batch, target) integers, the target shifted right behind a start token.
             source_lengths: (batch,) integers, tokens in each source; all of them when left out.
 
         Returns:
@@ -83,9 +81,12 @@ class Seq2Seq(nn.Module):
             A source of length 0 has alignments and contexts of zeros.
 
         Raises:
-            ValueError: shapes don't fit, or a token or a length is out of range.
+            ValueError: shapes don't fit, or a token or a length is no integer or out of range.
         """
-        self._check_tokens("target_in", target_in, batch=len(source))
+        check_tokens("target_in", target_in, self.embedding.num_embeddings)
+        if target_in.shape[0] != source.shape[0]:
+            shapes = f"source {tuple(source.shape)} and target_in {tuple(target_in.shape)}"
+            raise ValueError(f"each source needs one target_in, got {shapes}")
         memory = self.encode(source, source_lengths)
         state = self.start(memory)
         states, contexts, alignments = [], [], []
@@ -98,25 +99,26 @@ class Seq2Seq(nn.Module):
         logits = self._logits(torch.stack(states, 1), torch.stack(contexts, 1))
         return logits, None if self.attention is None else torch.stack(alignments, 1)
 
-    def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Memory:
+    def encode(self, source: Tensor, source_lengths: Lengths | None = None) -> Memory:
         """Read the source (batch, source) once, in both directions, each sequence from its own first or last token."""
         mask = None if source_lengths is None else _source_mask(source_lengths, source)
         tokens = source if mask is None else source.masked_fill(~mask, 0)
-        self._check_tokens("source", tokens, batch=len(source))
-        embedded = self.embedding(tokens)
-        if mask is None or mask.all():  # nothing is padded
-            mask, (states, last) = None, self.encoder(embedded)
-        else:
-            states, last = self._read_packed(embedded, mask.sum(-1))
+        check_tokens("source", tokens, self.embedding.num_embeddings)
+        if mask is not None and values_known() and mask.all():
+            mask = None
+        states, summary = self.encoder(self.embedding(tokens), mask)
         keys = None if self.attention is None else self.attention.k_proj(states)
-        return Memory(states, torch.cat([last[0], last[1]], -1), keys, mask)
+        return Memory(states, summary, keys, mask)
 
     def start(self, memory: Memory) -> Tensor:
-        """Return s₀, zeros (batch, hidden): whatever the decoder learns of the source comes through c_t."""
-        return memory.states.new_zeros(len(memory.states), self.decoder.hidden_size)
+        """Return s₀, zeros (batch, hidden)."""
+        return memory.states.new_zeros(memory.states.shape[0], self.decoder.hidden_size)
 
     def step(self, tokens: Tensor, state: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor | None]:
         """Read the previous tokens (batch,), and return logits (batch, vocab_size), the next state and the weights."""
+        if tokens.ndim != 1:
+            raise ValueError(f"tokens must be (batch,), got {tuple(tokens.shape)}")
+        check_tokens("tokens", tokens[:, None], self.embedding.num_embeddings)
         state, context, weights = self._advance(self.embedding(tokens), state, memory)
         return self._logits(state, context), state, weights
 
@@ -136,41 +138,31 @@ class Seq2Seq(nn.Module):
     def _logits(self, state: Tensor, context: Tensor) -> Tensor:
         return self.output(torch.cat([state, context], -1))
 
-    def _read_packed(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the encoder so that its backward direction begins at each sequence's last token, not in the padding."""
-        empty = (lengths == 0)[:, None]
-        packed = pack_padded_sequence(embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        packed, last = self.encoder(packed)
-        states, _ = pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])
-        return states.masked_fill(empty[..., None], 0.0), last.masked_fill(empty, 0.0)
 
-    def _check_tokens(self, name: str, tokens: Tensor, batch: int) -> None:
-        vocab_size = self.embedding.num_embeddings
-        if tokens.ndim != 2 or len(tokens) != batch or tokens.shape[1] == 0:
-            raise ValueError(f"{name} must be ({batch}, time) with at least one step, got {tuple(tokens.shape)}")
-        if tokens.min() < 0 or tokens.max() >= vocab_size:
-            got = f"{tokens.min().item()} … {tokens.max().item()}"
-            raise ValueError(f"{name} must hold tokens in 0 … {vocab_size - 1}, got {got}")
-
-
-def _source_mask(lengths: Tensor, source: Tensor) -> Tensor:
+def _source_mask(source_lengths: Lengths, source: Tensor) -> Tensor:
+    lengths = torch.as_tensor(source_lengths, device=source.device)
     if source.ndim != 2 or lengths.shape != source.shape[:1]:
         shapes = f"{tuple(lengths.shape)} and source {tuple(source.shape)}"
         raise ValueError(f"source_lengths must be (batch,) beside source (batch, time), got {shapes}")
-    return padding_mask(lengths, source.shape[1])[:, 0, 0]
+    return padding_mask(lengths, source.shape[1])[:, 0, 0]  # (batch, source)
 
 
 def teacher_forcing_loss(
-    model: Seq2Seq, source: Tensor, target_in: Tensor, target: Tensor, source_lengths: Tensor | None = None
+    model: Seq2Seq, source: Tensor, target_in: Tensor, target: Tensor, source_lengths: Lengths | None = None
 ) -> Tensor:
     """Return the mean negative log probability of the true tokens, each given the true ones before it.
 
         L = −(1/N) Σ_t log p(y_t | source, y_{<t})        over the N tokens that are not padding
 
+    It is computed in single precision or better.
+
     Args:
         model: encoder and decoder.
         source, target_in, source_lengths: as the model takes them.
-        target: (batch, target), `lib.seq2seq.IGNORED` on padding.
+        target: (batch, target) integers, `lib.seq2seq.IGNORED` on padding.
+
+    Raises:
+        ValueError: the target doesn't fit `target_in` or the vocabulary, or is all padding; else as the model.
 
     Source: Williams & Zipser 1989 (teacher forcing).
 
@@ -178,19 +170,25 @@ def teacher_forcing_loss(
     >>> teacher_forcing_loss(model, ones, ones, ones).shape
     torch.Size([])
     """
-    logits, _ = model(source, target_in, source_lengths)
-    return cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=IGNORED)
+    real = target != IGNORED
+    if target.shape != target_in.shape:
+        shapes = f"target {tuple(target.shape)} and target_in {tuple(target_in.shape)}"
+        raise ValueError(f"target and target_in must be of one shape, got {shapes}")
+    check_tokens("target", target.masked_fill(~real, 0), model.embedding.num_embeddings)
+    if values_known() and not real.any():
+        raise ValueError(f"target must hold a token that is not IGNORED, got none in {tuple(target.shape)}")
+    logits, _ = model(source, target_in, source_lengths)  # (batch, target, vocab_size)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return cross_entropy(logits.flatten(0, 1), target.flatten().long(), ignore_index=IGNORED)
 
 
 @torch.no_grad()
 def greedy_decode(
-    model: Seq2Seq, source: Tensor, start: int, steps: int, source_lengths: Tensor | None = None
+    model: Seq2Seq, source: Tensor, start: int, steps: int, source_lengths: Lengths | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """Write the target one token at a time, each the most probable one after those written before.
 
         ŷ_t = argmax p(· | source, ŷ_{<t})        ŷ₀ = `start`
-
-    The decoder's state is carried along: a step costs the same however much has been written.
 
     Args:
         model: encoder and decoder.
@@ -213,8 +211,7 @@ def greedy_decode(
     """
     if not 0 <= start < model.embedding.num_embeddings:
         raise ValueError(f"start must be a token in 0 … {model.embedding.num_embeddings - 1}, got {start}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    check_at_least(1, steps=steps)
     memory = model.encode(source, source_lengths)
     state, tokens = model.start(memory), torch.full_like(source[:, 0], start)
     written, alignments = [], []

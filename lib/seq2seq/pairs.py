@@ -31,11 +31,11 @@ def pair_batch(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> PairBatc
     """Pad pairs of sequences to a batch and shift the targets right.
 
     Args:
-        sources: one (length,) tensor of tokens a pair.
+        sources: one (length,) tensor of integers a pair, at least one token in some of them.
         targets: the same; a target may be longer or shorter than its source.
 
     Raises:
-        ValueError: sources and targets differ in number, or there are none.
+        ValueError: sources and targets differ in number, there are none, or one of them is no row of integers.
 
     >>> batch = pair_batch([torch.tensor([4, 7, 9]), torch.tensor([5])], [torch.tensor([9, 7]), torch.tensor([5])])
     >>> batch.target_in
@@ -47,18 +47,24 @@ def pair_batch(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> PairBatc
     """
     if len(sources) != len(targets) or not sources:
         raise ValueError(f"each source needs one target, got {len(sources)} sources and {len(targets)} targets")
-    source = pad_sequence(list(sources), batch_first=True, padding_value=START)
-    target = pad_sequence(list(targets), batch_first=True, padding_value=IGNORED)
+    source = _padded("sources", sources, START)  # (batch, source)
+    target = _padded("targets", targets, IGNORED)  # (batch, target)
     known = target.masked_fill(target == IGNORED, START)
-    target_in = torch.cat([torch.full_like(known[:, :1], START), known[:, :-1]], 1)
+    target_in = torch.cat([torch.full_like(known[:, :1], START), known[:, :-1]], 1)  # (batch, target)
     return PairBatch(source, target_in, target, torch.tensor([len(tokens) for tokens in sources]))
+
+
+def _padded(name: str, rows: Sequence[Tensor], padding: int) -> Tensor:
+    for row in rows:
+        if row.ndim != 1 or row.is_floating_point() or row.dtype == torch.bool:
+            raise ValueError(f"{name} must be (length,) integers, got {tuple(row.shape)} {row.dtype}")
+    if not any(len(row) for row in rows):
+        raise ValueError(f"{name} must hold at least one token, got {len(rows)} of length 0")
+    return pad_sequence([row.long() for row in rows], batch_first=True, padding_value=padding)
 
 
 def noisy_inputs(batches: Iterable[PairBatch], rate: float, *, generator: Generator) -> Iterator[PairBatch]:
     """Put random digits in place of some of the tokens that the decoder reads; what it is to write stays.
-
-    A decoder that can't rely on the token before has to look at the source, and has seen wrong tokens before it
-    writes one itself.
 
     Args:
         batches: pairs.
@@ -85,5 +91,5 @@ def _noisy_inputs(batches: Iterable[PairBatch], rate: float, generator: Generato
         shape = batch.target_in.shape
         replaced = torch.rand(shape, generator=generator) < rate
         replaced[:, 0] = False
-        digits = torch.randint(10, shape, generator=generator)
+        digits = torch.randint(START, shape, generator=generator)
         yield batch._replace(target_in=torch.where(replaced, digits, batch.target_in))

@@ -8,19 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from lib.attention import MultiHeadAttention
+from lib.checks import check_at_least, values_known
 from lib.transformer import Encoder, LearnedPositions, sinusoidal_positions
-from lib.vit.patches import join_windows, patch_grid, patchify, split_windows, unpatchify
-
-__all__ = [
-    "ViT",
-    "ViTConfig",
-    "grid_positions",
-    "join_windows",
-    "patch_grid",
-    "patchify",
-    "split_windows",
-    "unpatchify",
-]
+from lib.vit.patches import patch_grid, patchify
 
 
 @dataclass(frozen=True)
@@ -28,7 +18,7 @@ class ViTConfig:
     """What a ViT is built from.
 
     Raises:
-        ValueError: `patch_size` doesn't divide `image_size`, a number is below 1, or a word is unknown.
+        ValueError: sizes don't fit each other, a number is out of range, or a word is unknown.
 
     >>> config = ViTConfig(image_size=224, patch_size=16, channels=3, dim=768, layers=12, heads=12, classes=1000)
     >>> config.grid, config.patches, config.tokens
@@ -52,19 +42,24 @@ class ViTConfig:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        numbers = (*self.shape, self.patch_size, self.channels, self.dim, self.layers, self.heads, self.classes)
-        if min(numbers) < 1:
-            raise ValueError(f"numbers of a ViTConfig must be at least 1, got {self}")
+        sizes = {name: getattr(self, name) for name in ("patch_size", "channels", "dim", "layers", "heads", "classes")}
+        if not all(isinstance(size, int) for size in (*self.shape, *sizes.values())) or len(self.shape) != 2:
+            raise ValueError(f"sizes must be integers, image_size one or (height, width), got {self}")
+        check_at_least(1, **sizes)
         patch_grid(*self.shape, self.patch_size)
+        if self.dim % self.heads:
+            raise ValueError(f"heads must divide dim, got dim = {self.dim} and heads = {self.heads}")
         if self.pooling not in ("cls", "mean"):
             raise ValueError(f'pooling must be "cls" or "mean", got {self.pooling!r}')
         if self.positions not in ("random", "sinusoidal", "none"):
             raise ValueError(f'positions must be "random", "sinusoidal" or "none", got {self.positions!r}')
+        if not 0 <= self.dropout <= 1:
+            raise ValueError(f"dropout must lie in 0 … 1, got {self.dropout}")
 
     @property
     def shape(self) -> tuple[int, int]:
         """(height, width) of the image in pixels."""
-        return (self.image_size, self.image_size) if isinstance(self.image_size, int) else self.image_size
+        return self.image_size if isinstance(self.image_size, tuple) else (self.image_size, self.image_size)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -103,12 +98,11 @@ class ViT(nn.Module):
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
         self.config = config
-        self.embed = nn.Linear(config.channels * config.patch_size**2, config.dim)
-        self.cls = nn.Parameter(torch.zeros(config.dim)) if config.pooling == "cls" else None
+        self.patch_embed = nn.Linear(config.channels * config.patch_size**2, config.dim)
+        self.cls_token = nn.Parameter(torch.zeros(config.dim)) if config.pooling == "cls" else None
         self.positions = _positions(config)
         with_bias = partial(MultiHeadAttention, bias=True)
-        options = {"attention": with_bias, "dropout": config.dropout}
-        self.encoder = Encoder(config.dim, config.heads, config.layers, **options)
+        self.encoder = Encoder(config.dim, config.heads, config.layers, attention=with_bias, dropout=config.dropout)
         self.head = nn.Linear(config.dim, config.classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -117,13 +111,13 @@ class ViT(nn.Module):
         return self.classify(tokens)
 
     def encode(
-        self, images: Tensor, *, kept: Tensor | None = None, need_weights: bool = False
+        self, images: Tensor, *, visible: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """Return the encoder's tokens, and its attention weights if asked for.
 
         Args:
             images: (batch, channels, height, width).
-            kept: (batch, k) integers, which patches to read; the others are left out of the sequence. All if left out.
+            visible: (batch, k) indices of the patches to read, others are left out of the sequence; all by default.
             need_weights: whether weights are wanted.
 
         Returns:
@@ -131,34 +125,38 @@ class ViT(nn.Module):
             (batch, layers, heads, tokens, tokens) or None.
 
         Raises:
-            ValueError: images are not of the size that the model was built for.
+            ValueError: images are not of the model's size or hold integers, or `visible` are not indices of
+                different patches for each image.
         """
         tokens = self.patch_tokens(images)
-        if kept is not None:
-            tokens = tokens.gather(1, kept[..., None].expand(-1, -1, tokens.shape[-1]))
-        if self.cls is not None:
-            first = self.cls if self.positions is None else self.cls + self.positions(1)
-            tokens = torch.cat([first.expand(len(tokens), 1, -1), tokens], 1)
+        batch, patches, dim = tokens.shape
+        if visible is not None:
+            check_visible(visible, patches, batch)
+            tokens = tokens.gather(1, visible[..., None].expand(-1, -1, dim))  # (batch, k, dim)
+        if self.cls_token is not None:
+            first = self.cls_token if self.positions is None else self.cls_token + self.positions(1)
+            tokens = torch.cat([first.expand(batch, 1, dim), tokens], 1)  # (batch, 1 + k, dim)
         return self.encoder(tokens, need_weights=need_weights)
 
     def patch_tokens(self, images: Tensor) -> Tensor:
         """Return the patches as tokens with positions (batch, patches, dim), as they enter the encoder."""
         wanted = (self.config.channels, *self.config.shape)
-        if images.shape[1:] != wanted:
+        if images.shape[1:] != wanted or not images.is_floating_point():
             expected = ", ".join(map(str, wanted))
-            raise ValueError(f"images must be (batch, {expected}), got {tuple(images.shape)}")
-        tokens = self.embed(patchify(images, self.config.patch_size))
+            got = f"{tuple(images.shape)} {images.dtype}"
+            raise ValueError(f"images must be (batch, {expected}) floating-point numbers, got {got}")
+        tokens = self.patch_embed(patchify(images, self.config.patch_size))
         if self.positions is None:
             return tokens
         return tokens + self.positions(self.config.patches, offset=self.config.tokens - self.config.patches)
 
     def classify(self, tokens: Tensor) -> Tensor:
         """Return logits (batch, classes) of the encoder's tokens (batch, tokens, dim)."""
-        return self.head(tokens[:, 0] if self.cls is not None else tokens.mean(1))
+        return self.head(tokens[:, 0] if self.cls_token is not None else tokens.mean(1))
 
 
 def grid_positions(rows: int, columns: int, dim: int) -> Tensor:
-    """Give each place of a grid a vector: half of it tells the row, half the column, both sinusoidal.
+    """Return a vector for each place of a grid: half of it tells the row, half the column, both sinusoidal.
 
     Args:
         rows, columns: size of the grid.
@@ -180,6 +178,26 @@ def grid_positions(rows: int, columns: int, dim: int) -> Tensor:
         raise ValueError(f"dim must be even, half for rows and half for columns, got {dim}")
     down, across = sinusoidal_positions(rows, dim // 2), sinusoidal_positions(columns, dim // 2)
     return torch.cat([down.repeat_interleave(columns, 0), across.repeat(rows, 1)], -1)
+
+
+def check_visible(visible: Tensor, patches: int, batch: int | None = None) -> None:
+    """Raise unless `visible` (batch, k) holds for each image the indices of k ≥ 1 different patches.
+
+    >>> check_visible(torch.tensor([[0, 3], [2, 2]]), patches=4)
+    Traceback (most recent call last):
+        ...
+    ValueError: visible must be different indices in 0 … 3 for each image, got [2, 2]
+    """
+    rows = "batch" if batch is None else batch
+    integers = visible.dtype in (torch.int32, torch.int64)
+    if visible.ndim != 2 or not integers or visible.shape[1] == 0 or batch not in (None, visible.shape[0]):
+        raise ValueError(f"visible must be ({rows}, k) integers, k ≥ 1, got {tuple(visible.shape)} {visible.dtype}")
+    if values_known():
+        ordered = visible.sort(-1).values
+        wrong = (ordered.diff() == 0).any(-1) | (ordered[:, 0] < 0) | (ordered[:, -1] >= patches)
+        if wrong.any():
+            first = visible[wrong][0].tolist()
+            raise ValueError(f"visible must be different indices in 0 … {patches - 1} for each image, got {first}")
 
 
 def _positions(config: ViTConfig) -> LearnedPositions | None:

@@ -8,10 +8,7 @@ from torch import Tensor
 def patch_grid(
     height: int, width: int, patch_size: int, *, name: str = "patch_size", whole: str = "image"
 ) -> tuple[int, int]:
-    """Return how many square pieces there are down and across; `name` and `whole` are what an error calls them.
-
-    Raises:
-        ValueError: `patch_size` doesn't divide both sides.
+    """Return how many squares there are down and across; ValueError, with these names, if `patch_size` doesn't divide.
 
     >>> patch_grid(224, 320, 16)
     (14, 20)
@@ -22,13 +19,9 @@ def patch_grid(
 
 
 def patchify(images: Tensor, patch_size: int) -> Tensor:
-    """Cut images into square patches and lay each out as a row of numbers.
+    """Cut images into square patches, in reading order, and lay each out as a row: channel by channel, row by row.
 
-    Patches are in reading order: from left to right, then downwards. The numbers of a patch go channel by channel,
-    within a channel row by row, as in the weights of a convolution: so for the weights W of `nn.Conv2d(channels,
-    dim, P, stride=P)`
-
-        Conv2d(x) at patch n  =  W.flatten(1) patchify(x, P)ₙ + bias
+        nn.Conv2d(channels, dim, P, stride=P)(x) at patch n  =  W.flatten(1) patchify(x, P)ₙ + bias
 
     Args:
         images: (batch, channels, height, width).
@@ -43,27 +36,25 @@ def patchify(images: Tensor, patch_size: int) -> Tensor:
     Source: Dosovitskiy et al. 2021, §3.1.
 
     >>> import torch
-    >>> image = torch.arange(16.0).view(1, 1, 4, 4)
-    >>> patchify(image, 2)[0, 1]  # the second patch: top right
+    >>> patchify(torch.arange(16.0).view(1, 1, 4, 4), 2)[0, 1]  # the second patch: top right
     tensor([2., 3., 6., 7.])
-    >>> patchify(torch.zeros(8, 3, 224, 224), 16).shape
-    torch.Size([8, 196, 768])
     """
     if images.ndim != 4:
         raise ValueError(f"images must be (batch, channels, height, width), got {tuple(images.shape)}")
-    _, channels, height, width = images.shape
-    rows, columns = patch_grid(height, width, patch_size)
-    x = images.unflatten(3, (columns, patch_size)).unflatten(2, (rows, patch_size))
-    x = x.permute(0, 2, 4, 1, 3, 5)  # (batch, row, column, channel, row in patch, column in patch)
-    return x.reshape(len(images), rows * columns, channels * patch_size**2)
+    batch, channels, height, width = images.shape
+    p = patch_size
+    rows, columns = patch_grid(height, width, p)
+    x = images.reshape(batch, channels, rows, p, columns, p)
+    x = x.permute(0, 2, 4, 1, 3, 5)  # (batch, rows, columns, channels, P, P)
+    return x.reshape(batch, rows * columns, channels * p**2)  # (batch, patches, channels · P²)
 
 
 def unpatchify(patches: Tensor, patch_size: int, image_size: tuple[int, int] | None = None) -> Tensor:
     """Put patches together to images: the inverse of `patchify`.
 
     Args:
-        patches: (batch, patches, channels · P²), in the order of `patchify`.
-        patch_size: P, side of a patch in pixels.
+        patches: (batch, patches, channels · P²).
+        patch_size: P.
         image_size: (height, width) in pixels; square when left out.
 
     Returns:
@@ -73,30 +64,29 @@ def unpatchify(patches: Tensor, patch_size: int, image_size: tuple[int, int] | N
         ValueError: `patch_size` doesn't divide the image, or the patches don't fill it.
 
     >>> import torch
-    >>> images = torch.arange(2 * 3 * 4 * 6.0).view(2, 3, 4, 6)
-    >>> torch.equal(unpatchify(patchify(images, 2), 2, (4, 6)), images)
-    True
+    >>> unpatchify(torch.zeros(2, 6, 12), 2, (4, 6)).shape
+    torch.Size([2, 3, 4, 6])
     """
-    if patches.ndim != 3 or patch_size < 1 or patches.shape[-1] % patch_size**2:
-        wanted = f"(batch, patches, channels · patch_size²) with patch_size = {patch_size}"
+    p = patch_size
+    if patches.ndim != 3 or p < 1 or patches.shape[-1] % p**2:
+        wanted = f"(batch, patches, channels · patch_size²) with patch_size = {p}"
         raise ValueError(f"patches must be {wanted}, got {tuple(patches.shape)}")
-    count = patches.shape[1]
-    height, width = (math.isqrt(count) * patch_size,) * 2 if image_size is None else image_size
-    rows, columns = patch_grid(height, width, patch_size)
+    batch, count, numbers = patches.shape
+    height, width = (math.isqrt(count) * p,) * 2 if image_size is None else image_size
+    rows, columns = patch_grid(height, width, p)
     if rows * columns != count:
         raise ValueError(f"patches must fill {rows} × {columns} places, got {count}; is image_size missing?")
-    channels = patches.shape[-1] // patch_size**2
-    x = patches.reshape(-1, rows, columns, channels, patch_size, patch_size)
-    return x.permute(0, 3, 1, 4, 2, 5).reshape(-1, channels, height, width)
+    channels = numbers // p**2
+    x = patches.reshape(batch, rows, columns, channels, p, p)
+    x = x.permute(0, 3, 1, 4, 2, 5)  # (batch, channels, rows, P, columns, P)
+    return x.reshape(batch, channels, height, width)
 
 
 def split_windows(tokens: Tensor, grid: tuple[int, int], window: int) -> Tensor:
-    """Cut a grid of tokens into square windows, each a short sequence of its own; attention then stays inside.
-
-    With N tokens, windows of M × M make N · M² pairs instead of N².
+    """Cut a grid of tokens into square windows; attention within them compares N · M² pairs instead of N².
 
     Args:
-        tokens: (batch, rows · columns, dim), in reading order.
+        tokens: (batch, N, dim), N = rows · columns, in reading order.
         grid: (rows, columns).
         window: M, side of a window in tokens; divides rows and columns.
 
@@ -109,16 +99,17 @@ def split_windows(tokens: Tensor, grid: tuple[int, int], window: int) -> Tensor:
     Source: Liu et al. 2021, §3.2.
 
     >>> import torch
-    >>> tokens = torch.arange(16.0).view(1, 16, 1)
-    >>> split_windows(tokens, (4, 4), 2)[1].flatten()
+    >>> split_windows(torch.arange(16.0).view(1, 16, 1), (4, 4), 2)[1].flatten()
     tensor([2., 3., 6., 7.])
     """
     rows, columns = grid
     if tokens.ndim != 3 or tokens.shape[1] != rows * columns:
         raise ValueError(f"tokens must be (batch, {rows} · {columns}, dim), got {tuple(tokens.shape)}")
     down, across = patch_grid(rows, columns, window, name="window", whole="grid")
-    x = tokens.reshape(-1, down, window, across, window, tokens.shape[2]).transpose(2, 3)
-    return x.reshape(-1, window**2, tokens.shape[2])
+    batch, _, dim = tokens.shape
+    x = tokens.reshape(batch, down, window, across, window, dim)
+    x = x.transpose(2, 3)  # (batch, down, across, M, M, dim)
+    return x.reshape(batch * down * across, window**2, dim)
 
 
 def join_windows(windows: Tensor, grid: tuple[int, int], window: int) -> Tensor:
@@ -126,24 +117,24 @@ def join_windows(windows: Tensor, grid: tuple[int, int], window: int) -> Tensor:
 
     Args:
         windows: (batch · windows, M², dim).
-        grid: (rows, columns).
-        window: M.
+        grid, window: as for `split_windows`.
 
     Returns:
         (batch, rows · columns, dim).
 
     Raises:
-        ValueError: `window` doesn't divide the grid, or the windows don't fill a whole number of grids.
+        ValueError: `window` doesn't divide the grid, or the windows don't fill whole grids.
 
     >>> import torch
-    >>> tokens = torch.arange(2 * 24 * 3.0).view(2, 24, 3)
-    >>> torch.equal(join_windows(split_windows(tokens, (4, 6), 2), (4, 6), 2), tokens)
-    True
+    >>> join_windows(torch.zeros(12, 4, 3), (4, 6), 2).shape
+    torch.Size([2, 24, 3])
     """
     rows, columns = grid
     down, across = patch_grid(rows, columns, window, name="window", whole="grid")
-    if windows.ndim != 3 or windows.shape[1] != window**2 or len(windows) % (down * across):
+    if windows.ndim != 3 or windows.shape[1] != window**2 or windows.shape[0] % (down * across):
         wanted = f"(batch · {down * across}, {window**2}, dim)"
         raise ValueError(f"windows must be {wanted}, got {tuple(windows.shape)}")
-    x = windows.reshape(-1, down, across, window, window, windows.shape[2]).transpose(2, 3)
-    return x.reshape(-1, rows * columns, windows.shape[2])
+    batch, dim = windows.shape[0] // (down * across), windows.shape[2]
+    x = windows.reshape(batch, down, across, window, window, dim)
+    x = x.transpose(2, 3)  # (batch, down, M, across, M, dim)
+    return x.reshape(batch, rows * columns, dim)

@@ -13,7 +13,7 @@ from transformers import ViTForImageClassification
 from lib.attention import MultiHeadAttention
 from lib.data import bright_block, digit_images
 from lib.transformer import count_parameters
-from lib.vit import ViT, ViTConfig, join_windows, patchify, random_kept, split_windows, unpatchify
+from lib.vit import ViT, ViTConfig, join_windows, patchify, random_masking, split_windows, unpatchify
 
 Pooling = Literal["cls", "mean"]
 
@@ -114,7 +114,7 @@ def test_v2_vit_b_16_has_86_6_million_parameters_nearly_all_in_the_encoder():
     total, encoder = count_parameters(model), count_parameters(model.encoder)
     assert total == 86_567_656
     assert 12 * 12 * 768**2 < encoder < 12 * 12 * 768**2 * 1.01
-    for part in (model.embed, model.positions):
+    for part in (model.patch_embed, model.positions):
         assert part is not None
         assert count_parameters(part) < 0.01 * total
 
@@ -197,8 +197,8 @@ def test_v5_convolution_commutes_with_a_shift_and_patchify_with_shifts_by_whole_
 
 
 def test_v6_75_percent_hidden_leaves_a_quarter_of_the_tokens_and_a_sixteenth_of_the_pairs():
-    kept = random_kept(4, 64, 0.75, generator=torch.Generator().manual_seed(0)).shape[1]
-    assert (kept / 64, kept**2 / 64**2) == (1 / 4, 1 / 16)
+    visible = random_masking(4, 64, 0.75, generator=torch.Generator().manual_seed(0)).shape[1]
+    assert (visible / 64, visible**2 / 64**2) == (1 / 4, 1 / 16)
 
 
 def test_numbers_that_the_prose_states():

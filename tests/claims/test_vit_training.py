@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from lib.data import bright_block, digit_images, photo_crops
 from lib.training import fit
 from lib.transformer import count_parameters
-from lib.vit import MaskedAutoencoder, ViT, ViTConfig, hidden_pixels, random_kept, reconstruction_loss
+from lib.vit import MaskedAutoencoder, ViT, ViTConfig, masked_pixels, random_masking, reconstruction_loss
 
 
 def seeded(seed: int) -> Generator:
@@ -96,8 +96,8 @@ def test_cutting_the_patches_that_cls_weighs_most_hurts_and_the_least_does_not(d
     images, labels = train_on_digits(model, digits, 1397, steps=240, lr=5e-3)
 
     @torch.no_grad()
-    def score(kept: Tensor) -> float:
-        return (model.classify(model.encode(images, kept=kept)[0]).argmax(-1) == labels).float().mean().item()
+    def score(visible: Tensor) -> float:
+        return (model.classify(model.encode(images, visible=visible)[0]).argmax(-1) == labels).float().mean().item()
 
     whole, (_, weights) = accuracy(model, images, labels), model.encode(images, need_weights=True)
     assert weights is not None
@@ -116,15 +116,15 @@ def test_v6_hidden_patches_are_reconstructed_better_than_by_the_colour_of_the_vi
     def normed(n: int, generator: Generator, held_out: bool = False) -> Tensor:
         return (photo_crops(n, generator=generator, held_out=held_out) - 0.45) / 0.3
 
-    batches = ((normed(16, generator), random_kept(16, 64, generator=generator)) for _ in range(300))
+    batches = ((normed(16, generator), random_masking(16, 64, generator=generator)) for _ in range(300))
     fit(model, batches, reconstruction_loss, steps=300, lr=6e-3, warmup=20, schedule="cosine")
-    images, kept = normed(200, seeded(9), held_out=True), random_kept(200, 64, generator=seeded(8))
-    hidden = hidden_pixels(kept, config)
-    visible = (~hidden).sum((2, 3), keepdim=True)
-    colour = images.masked_fill(hidden, 0).sum((2, 3), keepdim=True) / visible
+    images, visible = normed(200, seeded(9), held_out=True), random_masking(200, 64, generator=seeded(8))
+    hidden = masked_pixels(visible, config)
+    count = (~hidden).sum((2, 3), keepdim=True)
+    colour = images.masked_fill(hidden, 0).sum((2, 3), keepdim=True) / count
     baseline = (colour - images).square()[hidden.expand_as(images)].mean()
     with torch.no_grad():
-        squared = (model.eval()(images, kept) - images).square()
+        squared = (model.eval()(images, visible) - images).square()
     hidden_error, visible_error = (squared[where.expand_as(images)].mean() for where in (hidden, ~hidden))
     assert hidden_error < 0.9 * baseline
     assert visible_error > 2 * hidden_error  # the loss never asked for those

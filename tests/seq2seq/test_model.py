@@ -1,7 +1,13 @@
 """Encoder and decoder: each equation against PyTorch's parts, padding, and decoding step by step."""
 
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from lib.seq2seq import IGNORED, Seq2Seq, greedy_decode, teacher_forcing_loss
@@ -20,8 +26,8 @@ def model(request: pytest.FixtureRequest) -> Seq2Seq:
     return Seq2Seq(VOCAB, EMBEDDING, HIDDEN, attention=request.param)
 
 
-def tokens(batch: int, time: int) -> Tensor:
-    return torch.randint(VOCAB, (batch, time))
+def tokens(*shape: int) -> Tensor:
+    return torch.randint(VOCAB, shape)
 
 
 def assert_same(ours: tuple[Tensor, Tensor | None], expected: tuple[Tensor, Tensor | None]) -> None:
@@ -177,9 +183,17 @@ def test_decoding_leaves_no_graph_and_no_trace_in_the_model(model: Seq2Seq):
 @pytest.mark.parametrize(
     ("source", "target_in", "lengths", "message"),
     [
-        ((2, 6), (3, 4), None, r"target_in must be \(2, time\) with at least one step, got \(3, 4\)"),
-        ((2, 6), (2, 0), None, r"target_in must be \(2, time\) with at least one step, got \(2, 0\)"),
-        ((2, 0), (2, 4), None, r"source must be \(2, time\) with at least one step, got \(2, 0\)"),
+        ((2, 6), (3, 4), None, r"each source needs one target_in, got source \(2, 6\) and target_in \(3, 4\)"),
+        ((1, 6), (3, 4), None, r"each source needs one target_in, got source \(1, 6\) and target_in \(3, 4\)"),
+        ((2, 6), (2, 0), None, r"target_in must be \(batch, time\) integers, got \(2, 0\)"),
+        ((2, 0), (2, 4), None, r"source must be \(batch, time\) integers, got \(2, 0\)"),
+        ((2, 0), (2, 4), [0, 0], r"source must be \(batch, time\) integers, got \(2, 0\)"),
+        ((6,), (2, 4), None, r"source .*\(6,\)"),
+        ((2, 6, 3), (2, 4), None, r"source must be \(batch, time\) integers, got \(2, 6, 3\)"),
+        ((2, 6, 3), (2, 4), [6, 6], r"source_lengths must be \(batch,\) .* source \(2, 6, 3\)"),
+        ((2, 6), (2, 4), [[6], [6]], r"got \(2, 1\) and source \(2, 6\)"),
+        ((2, 6), (2, 4), [6.0, 2.0], r"lengths must be \(batch,\) integers, got \(2,\) torch.float32"),
+        ((2, 6), (2, 4), [True, False], r"lengths must be \(batch,\) integers, got \(2,\) torch.bool"),
         ((2, 6), (2, 4), [6], r"source_lengths must be \(batch,\) .* got \(1,\) and source \(2, 6\)"),
         ((2, 6), (2, 4), [7, 2], "lengths must lie in 0 … size = 6"),
         ((2, 6), (2, 4), [-1, 2], "lengths must lie in 0 … size = 6"),
@@ -187,16 +201,158 @@ def test_decoding_leaves_no_graph_and_no_trace_in_the_model(model: Seq2Seq):
 )
 def test_shapes_that_do_not_fit_are_named(source: tuple, target_in: tuple, lengths: list | None, message: str):
     model = Seq2Seq(VOCAB, EMBEDDING, HIDDEN)
-    with pytest.raises(ValueError, match=message):
-        model(tokens(*source), tokens(*target_in), None if lengths is None else torch.tensor(lengths))
+    for some in (lengths, None if lengths is None else torch.tensor(lengths)):
+        with pytest.raises(ValueError, match=message):
+            model(tokens(*source), tokens(*target_in), some)
 
 
-def test_tokens_out_of_range_are_named():
-    model = Seq2Seq(VOCAB, EMBEDDING, HIDDEN)
-    with pytest.raises(ValueError, match=r"source must hold tokens in 0 … 12, got 0 … 13"):
+def test_lengths_may_be_a_list_and_of_any_integers(model: Seq2Seq):
+    source, target_in = tokens(3, 6), tokens(3, 4)
+    expected = model(source, target_in, LENGTHS)
+    for lengths in (LENGTHS.tolist(), tuple(LENGTHS.tolist()), LENGTHS.to(torch.uint8), LENGTHS.int()):
+        assert_same(model(source, target_in, lengths), expected)
+        assert torch.equal(*(greedy_decode(model, source, 10, 4, some)[0] for some in (lengths, LENGTHS)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.uint8])
+def test_tokens_that_are_no_integers_are_named(model: Seq2Seq, dtype: torch.dtype):
+    right, wrong = torch.ones(2, 4, dtype=torch.long), torch.ones(2, 4, dtype=dtype)
+    memory = model.encode(right)
+    calls: dict[str, Callable[[], object]] = {
+        "source": lambda: model(wrong, right),
+        "target_in": lambda: model(right, wrong),
+        "target": lambda: teacher_forcing_loss(model, right, right, wrong),
+        "tokens": lambda: model.step(wrong[:, 0], model.start(memory), memory),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=f"{name} must be .* got .* {dtype}"):
+            call()
+
+
+def test_tokens_out_of_range_are_named(model: Seq2Seq):
+    with pytest.raises(ValueError, match=r"source must lie in 0 … 12, got 0 … 13"):
         model(torch.tensor([[0, 13]]), tokens(1, 2))
-    with pytest.raises(ValueError, match=r"target_in must hold tokens in 0 … 12, got -100 … 1"):
+    with pytest.raises(ValueError, match=r"target_in must lie in 0 … 12, got -100 … 1"):
         model(tokens(1, 2), torch.tensor([[1, -100]]))
+    with pytest.raises(ValueError, match=r"target must lie in 0 … 12, got 0 … 13"):
+        teacher_forcing_loss(model, tokens(1, 2), tokens(1, 3), torch.tensor([[0, 13, IGNORED]]))
+    memory = model.encode(tokens(2, 3))
+    with pytest.raises(ValueError, match=r"tokens must lie in 0 … 12, got 2 … 13"):
+        model.step(torch.tensor([13, 2]), model.start(memory), memory)
+    with pytest.raises(ValueError, match=r"tokens must be \(batch,\), got \(2, 1\)"):
+        model.step(torch.tensor([[1], [2]]), model.start(memory), memory)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 5), (3, 4), (8,)])
+def test_a_target_of_another_shape_is_named(model: Seq2Seq, shape: tuple[int, ...]):
+    with pytest.raises(ValueError, match=r"one shape, got target .* and target_in \(2, 4\)"):
+        teacher_forcing_loss(model, tokens(2, 6), tokens(2, 4), tokens(*shape))
+
+
+def test_a_target_that_is_all_padding_has_no_loss(model: Seq2Seq):
+    for batch in (2, 0):
+        with pytest.raises(ValueError, match=rf"not IGNORED, got none in \({batch}, 4\)"):
+            teacher_forcing_loss(model, tokens(batch, 6), tokens(batch, 4), torch.full((batch, 4), IGNORED))
+
+
+@pytest.mark.parametrize("lengths", [None, torch.zeros(0, dtype=torch.long), []], ids=["full", "tensor", "list"])
+def test_no_pair_gives_no_logits(model: Seq2Seq, lengths: Tensor | list | None):
+    lengths = torch.tensor(lengths, dtype=torch.long) if isinstance(lengths, list) else lengths
+    logits, alignments = model(tokens(0, 6), tokens(0, 4), lengths)
+    assert logits.shape == (0, 4, VOCAB)
+    assert alignments is None or alignments.shape == (0, 4, 6)
+    assert greedy_decode(model, tokens(0, 6), 10, 3, lengths)[0].shape == (0, 3)
+
+
+def assert_about(loss: Tensor, expected: Tensor, dtype: torch.dtype) -> None:
+    eps = max(torch.finfo(dtype).eps, torch.finfo(expected.dtype).eps)
+    torch.testing.assert_close(loss.double(), expected.double(), rtol=2 * eps, atol=0)
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS, torch.tensor([6, 0, 2])], ids=["full", "padded", "empty"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_every_precision_trains_and_decodes(model: Seq2Seq, dtype: torch.dtype, lengths: Tensor | None):
+    source, target_in, target = tokens(3, 6), tokens(3, 4), tokens(3, 4)
+    expected = teacher_forcing_loss(model, source, target_in, target, lengths)
+    model = model.to(dtype)
+    loss = teacher_forcing_loss(model, source, target_in, target, lengths)
+    assert loss.dtype == torch.promote_types(dtype, torch.float32)
+    assert_about(loss, expected, dtype)
+    loss.backward()
+    assert all(p.grad is not None and p.grad.dtype == dtype and p.grad.isfinite().all() for p in model.parameters())
+    _, alignments = greedy_decode(model, source, 10, 3, lengths)
+    assert alignments is None or alignments.dtype == dtype
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "padded"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_mixed_precision_gives_about_the_same_loss_and_gradients(
+    model: Seq2Seq, dtype: torch.dtype, lengths: Tensor | None
+):
+    batch = (tokens(3, 6), tokens(3, 4), tokens(3, 4), lengths)
+    plain = teacher_forcing_loss(model, *batch)
+    expected = torch.autograd.grad(plain, list(model.parameters()))
+    with torch.autocast("cpu", dtype):
+        mixed = teacher_forcing_loss(model, *batch)
+        greedy_decode(model, batch[0], 10, 3, lengths)
+    mixed.backward()
+    assert_about(mixed, plain, torch.bfloat16)
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert parameter.grad is not None
+        torch.testing.assert_close(parameter.grad, gradient, rtol=0.1, atol=0.02)
+
+
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=5), st.integers(0, 4), st.integers(-100, 99), st.booleans())
+def test_a_sequence_alone_is_as_in_any_batch_whatever_stands_on_padding(lengths, extra, filler, attention):
+    model = Seq2Seq(VOCAB, EMBEDDING, HIDDEN, attention=attention)
+    size = max(*lengths, 1) + extra
+    source, target_in = tokens(len(lengths), size), tokens(len(lengths), 3)
+    padding = torch.arange(size) >= torch.tensor(lengths)[:, None]
+    logits, alignments = model(source.masked_fill(padding, filler), target_in, lengths)
+    for row, length in enumerate(lengths):
+        read = source[row, None, : max(length, 1)]
+        alone, weights = model(read, target_in[row, None], None if length else [0])
+        torch.testing.assert_close(logits[row, None], alone)
+        if alignments is not None and weights is not None:
+            torch.testing.assert_close(alignments[row, None, :, : max(length, 1)], weights)
+            assert (alignments[row, :, length:] == 0).all()
+
+
+@pytest.mark.parametrize("attention", [True, False])
+@pytest.mark.parametrize("lengths", [None, [3, 1]])
+def test_the_gradient_of_the_loss_is_that_of_finite_differences(attention: bool, lengths: list | None):
+    model = Seq2Seq(5, 2, 3, attention=attention).double()
+    source, target_in, target = (torch.randint(5, (2, size)) for size in (3, 2, 2))
+    target[0, 1] = IGNORED
+    names = [name for name, _ in model.named_parameters()]
+
+    class Loss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self) -> Tensor:
+            return teacher_forcing_loss(self.model, source, target_in, target, lengths)
+
+    def loss(*values: Tensor) -> Tensor:
+        state = {f"model.{name}": value for name, value in zip(names, values, strict=True)}
+        return torch.func.functional_call(Loss(), state, ())
+
+    assert torch.autograd.gradcheck(loss, [p.detach().requires_grad_() for p in model.parameters()])
+
+
+def rebuilt(model: Seq2Seq) -> Seq2Seq:
+    with torch.device("meta"):
+        other = Seq2Seq(VOCAB, EMBEDDING, HIDDEN, attention=model.attention is not None)
+    other = other.to_empty(device="cpu")
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+@pytest.mark.parametrize("copy", [deepcopy, rebuilt, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_of_the_model_computes_the_same(model: Seq2Seq, copy: Callable[[Seq2Seq], Seq2Seq]):
+    source, target_in = tokens(3, 6), tokens(3, 4)
+    assert torch.equal(copy(model)(source, target_in, LENGTHS)[0], model(source, target_in, LENGTHS)[0])
 
 
 @pytest.mark.parametrize(("start", "steps", "message"), [(13, 2, "got 13"), (-1, 2, "got -1"), (10, 0, "got 0")])
@@ -205,7 +361,7 @@ def test_bad_starts_and_steps_are_named(start: int, steps: int, message: str):
         greedy_decode(Seq2Seq(VOCAB, EMBEDDING, HIDDEN), tokens(2, 3), start, steps)
 
 
-@pytest.mark.parametrize("sizes", [(0, 4, 4), (4, 0, 4), (4, 4, 0)])
-def test_sizes_below_one_are_named(sizes: tuple[int, int, int]):
-    with pytest.raises(ValueError, match=f"at least 1, got {sizes[0]}, {sizes[1]} and {sizes[2]}"):
-        Seq2Seq(*sizes)
+@pytest.mark.parametrize("name", ["vocab_size", "embedding_dim", "hidden_dim"])
+def test_sizes_below_one_are_named(name: str):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+        Seq2Seq(**({"vocab_size": 4, "embedding_dim": 4, "hidden_dim": 4} | {name: 0}))

@@ -1,6 +1,7 @@
 """ViT: its parts by hand, its parameter counts, positions, pooling, and what is refused."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Literal
 
 import pytest
 import torch
@@ -35,10 +36,10 @@ def test_shapes(pooling, tokens: int):
 
 def test_the_model_is_equation_1_to_4():
     model, x = ViT(SMALL), images()
-    assert model.cls is not None
+    assert model.cls_token is not None
     assert model.positions is not None
-    patches = model.embed(patchify(x, 4))
-    z = torch.cat([model.cls.expand(7, 1, 16), patches], 1) + model.positions.weight
+    patches = model.patch_embed(patchify(x, 4))
+    z = torch.cat([model.cls_token.expand(7, 1, 16), patches], 1) + model.positions.weight
     z, _ = model.encoder(z)
     torch.testing.assert_close(model(x), model.head(z[:, 0]))
 
@@ -46,7 +47,7 @@ def test_the_model_is_equation_1_to_4():
 def test_mean_pooling_reads_all_patches():
     model, x = ViT(replace(SMALL, pooling="mean")), images()
     assert model.positions is not None
-    z, _ = model.encoder(model.embed(patchify(x, 4)) + model.positions.weight)
+    z, _ = model.encoder(model.patch_embed(patchify(x, 4)) + model.positions.weight)
     torch.testing.assert_close(model(x), model.head(z.mean(1)))
 
 
@@ -92,18 +93,18 @@ def test_vit_b_16_has_the_published_size():
 
 def test_patches_that_are_left_out_have_no_part_in_the_result():
     model, x = ViT(SMALL), images()
-    kept = torch.tensor([0, 2, 5]).expand(7, 3)
-    tokens, _ = model.encode(x, kept=kept)
+    visible = torch.tensor([0, 2, 5]).expand(7, 3)
+    tokens, _ = model.encode(x, visible=visible)
     assert tokens.shape == (7, 4, 16)
     changed = x.clone()
     changed[:, :, :4, 4:8] = 1e6  # patch 1
-    torch.testing.assert_close(model.encode(changed, kept=kept)[0], tokens)
+    torch.testing.assert_close(model.encode(changed, visible=visible)[0], tokens)
 
 
 def test_keeping_all_patches_in_another_order_gives_cls_the_same():
     model, x = ViT(SMALL), images()
     order = torch.stack([torch.randperm(6) for _ in range(7)])
-    torch.testing.assert_close(model.encode(x, kept=order)[0][:, 0], model.encode(x)[0][:, 0])
+    torch.testing.assert_close(model.encode(x, visible=order)[0][:, 0], model.encode(x)[0][:, 0])
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -112,11 +113,11 @@ def test_without_positions_shuffled_patches_give_the_same_logits_and_with_them_o
     for positions, alike in (("none", True), ("random", False), ("sinusoidal", False)):
         model, x = ViT(replace(SMALL, pooling=pooling, positions=positions)), images()
         plain = model.encode(x)[0]
-        tokens = model.embed(patchify(x, 4)[:, order])
+        tokens = model.patch_embed(patchify(x, 4)[:, order])
         if model.positions is not None:
             tokens = tokens + model.positions.weight[-6:]
-        if model.cls is not None:
-            first = model.cls if model.positions is None else model.cls + model.positions.weight[0]
+        if model.cls_token is not None:
+            first = model.cls_token if model.positions is None else model.cls_token + model.positions.weight[0]
             tokens = torch.cat([first.expand(7, 1, -1), tokens], 1)
         shuffled = model.encoder(tokens)[0]
         assert torch.allclose(model.classify(shuffled), model.classify(plain), atol=1e-5) == alike
@@ -158,9 +159,18 @@ def test_all_parameters_learn():
     [
         ({"patch_size": 5}, "patch_size must divide the image, got patch_size = 5 and image 8 × 12"),
         ({"image_size": 30}, "patch_size = 4 and image 30 × 30"),
-        ({"channels": 0}, "at least 1"),
-        ({"layers": 0}, "at least 1"),
-        ({"classes": 0}, "at least 1"),
+        ({"channels": 0}, "channels must be at least 1, got 0"),
+        ({"layers": 0}, "layers must be at least 1, got 0"),
+        ({"classes": 0}, "classes must be at least 1, got 0"),
+        ({"heads": 3}, "heads must divide dim, got dim = 16 and heads = 3"),
+        ({"dim": 18}, "heads must divide dim, got dim = 18 and heads = 4"),
+        ({"image_size": 8.0}, "sizes must be integers"),
+        ({"image_size": (8, 12, 16)}, "sizes must be integers, image_size one or .height, width."),
+        ({"image_size": [8, 12]}, "sizes must be integers"),
+        ({"dim": 16.0}, "sizes must be integers"),
+        ({"image_size": 0}, "image 0 × 0"),
+        ({"dropout": 1.5}, "dropout must lie in 0 … 1, got 1.5"),
+        ({"dropout": float("nan")}, "dropout must lie in 0 … 1, got nan"),
         ({"pooling": "max"}, "pooling must be .* got 'max'"),
         ({"positions": "learned"}, "positions must be .* got 'learned'"),
     ],
@@ -170,14 +180,46 @@ def test_bad_configurations_are_refused(change, message: str):
         replace(SMALL, **change)
 
 
-def test_heads_must_divide_dim_and_a_sinusoidal_start_needs_an_even_dim():
-    with pytest.raises(ValueError, match="heads must divide dim"):
-        ViT(replace(SMALL, heads=3))
+@pytest.mark.parametrize(
+    ("change", "grid", "tokens"),
+    [
+        ({"image_size": 16}, (4, 4), 17),
+        ({"image_size": (4, 20)}, (1, 5), 6),
+        ({"patch_size": 2}, (4, 6), 25),
+        ({"pooling": "mean"}, (2, 3), 6),
+    ],
+)
+def test_a_changed_configuration_is_the_one_asked_for(change: dict, grid: tuple[int, int], tokens: int):
+    changed = replace(SMALL, **change)
+    assert changed == ViTConfig(**(asdict(SMALL) | change))
+    assert (changed.grid, changed.tokens) == (grid, tokens)
+    model = ViT(changed)
+    assert model.positions is not None
+    assert model.positions.weight.shape == (tokens, 16)
+    assert model(torch.zeros(2, 3, *changed.shape)).shape == (2, 5)
+
+
+def test_a_sinusoidal_start_needs_an_even_dim():
     with pytest.raises(ValueError, match="dim must be even"):
         grid_positions(2, 3, 7)
 
 
-@pytest.mark.parametrize("shape", [(7, 3, 12, 8), (7, 1, 8, 12), (3, 8, 12), (7, 3, 16, 24)])
+@pytest.mark.parametrize("shape", [(7, 3, 12, 8), (7, 1, 8, 12), (3, 8, 12), (7, 3, 16, 24), (8,), ()])
 def test_images_of_another_size_are_refused(shape: tuple[int, ...]):
-    with pytest.raises(ValueError, match=r"images must be \(batch, 3, 8, 12\), got"):
+    with pytest.raises(ValueError, match=r"images must be \(batch, 3, 8, 12\) floating-point numbers, got"):
         ViT(SMALL)(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.bool])
+def test_images_of_integers_are_refused_since_their_scale_is_unknown(dtype: torch.dtype):
+    with pytest.raises(ValueError, match=rf"floating-point numbers, got \(2, 3, 8, 12\) {dtype}"):
+        ViT(SMALL)(torch.zeros(2, 3, 8, 12, dtype=dtype))
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_no_image_gives_no_logits(pooling: Literal["cls", "mean"]):
+    model = ViT(replace(SMALL, pooling=pooling))
+    assert model(images(0)).shape == (0, 5)
+    _, weights = model.encode(images(0), need_weights=True)
+    assert weights is not None
+    assert weights.shape[0] == 0
