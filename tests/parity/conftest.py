@@ -1,4 +1,4 @@
-"""Parity with public implementations on random weights: tests measure the largest difference, and a table lists them."""
+"""Parity with public implementations on random weights: tests measure the largest difference, and a table lists it."""
 
 from collections.abc import Callable
 from typing import Any
