@@ -3,29 +3,21 @@
 import torch
 from torch import Generator, Tensor
 
+from lib.checks import check_at_least
+
 
 def true_curve(x: Tensor) -> Tensor:
-    """Return 2 sin x + x^0.8, the function behind `noisy_curve`.
-
-    >>> true_curve(torch.tensor([0.0, 1.0]))
-    tensor([0.0000, 2.6829])
-    """
+    """Return 2 sin x + x^0.8, the function behind `noisy_curve`, for x ≥ 0."""
     return 2 * x.sin() + x**0.8
 
 
 def noisy_curve(n: int = 50, noise: float = 0.3, *, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Draw points of a curve with noise: x uniform on [0, 5] and sorted, y = 2 sin x + x^0.8 + ε.
+    """Draw points of a curve with noise, x (n,) sorted and y (n,).
 
-    Args:
-        n: number of points.
-        noise: standard deviation of ε, normal.
-        generator: source of the random draws.
-
-    Returns:
-        x (n,) and y (n,).
+        x ~ U(0, 5)        y = 2 sin x + x^0.8 + ε        ε ~ N(0, noise²)
 
     Raises:
-        ValueError: `n` is below 1 or `noise` is negative.
+        ValueError: `n` is below 1, or `noise` is negative.
 
     Source: Zhang et al. 2021, Dive into Deep Learning, §10.2, with less noise.
 
@@ -33,9 +25,7 @@ def noisy_curve(n: int = 50, noise: float = 0.3, *, generator: Generator) -> tup
     >>> bool((y == true_curve(x)).all())
     True
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
-    if noise < 0:
-        raise ValueError(f"noise must not be negative, got {noise}")
+    check_at_least(1, n=n)
+    check_at_least(0, noise=noise)
     x = (5 * torch.rand(n, generator=generator)).sort().values
     return x, true_curve(x) + noise * torch.randn(n, generator=generator)

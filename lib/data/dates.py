@@ -6,6 +6,7 @@ from datetime import date
 import torch
 from torch import Generator, Tensor
 
+from lib.checks import check_at_least, check_tokens
 from lib.seq2seq import PairBatch, pair_batch
 
 MONTHS = (
@@ -22,6 +23,8 @@ def chinese_number(number: int) -> str:
     >>> [chinese_number(number) for number in (7, 10, 12, 20, 31)]
     ['七', '十', '十二', '二十', '三十一']
     """
+    if not 1 <= number <= 99:
+        raise ValueError(f"number must lie in 1 … 99, got {number}")
     tens, units = divmod(number, 10)
     return (NUMERALS[tens] if tens > 1 else "") + ("十" if tens else "") + (NUMERALS[units] if units else "")
 
@@ -55,7 +58,7 @@ DATE_ALPHABET = "0123456789▸-/., 〇一二三四五六七八九十年月日号
 
 
 def encode_text(text: str) -> Tensor:
-    """Return the tokens (length,) of a written date.
+    """Return the tokens (length,) of a written date; ValueError if a character is not in `DATE_ALPHABET`.
 
     >>> encode_text("5日").tolist()
     [5, 29]
@@ -66,7 +69,13 @@ def encode_text(text: str) -> Tensor:
 
 
 def decode_text(tokens: Tensor) -> str:
-    """Return the characters of tokens (length,)."""
+    """Return the characters of tokens (length,).
+
+    >>> decode_text(torch.tensor([5, 29]))
+    '5日'
+    """
+    if tokens.numel():
+        check_tokens("tokens", tokens[None], len(DATE_ALPHABET))
     return "".join(DATE_ALPHABET[token] for token in tokens.tolist())
 
 
@@ -78,7 +87,7 @@ def date_batch(days: Sequence[date], forms: Sequence[str]) -> PairBatch:
         forms: names in `DATE_FORMS`, one a day.
 
     Raises:
-        ValueError: days and forms differ in number, there are none, or a form is unknown.
+        ValueError: days and forms differ in number, there are none, a year has fewer digits, or a form is unknown.
 
     >>> batch = date_batch([date(2024, 3, 5)], ["5 March 2024"])
     >>> decode_text(batch.source[0]), decode_text(batch.target[0])
@@ -87,6 +96,8 @@ def date_batch(days: Sequence[date], forms: Sequence[str]) -> PairBatch:
     if len(days) != len(forms):
         raise ValueError(f"each day needs one form, got {len(days)} days and {len(forms)} forms")
     _check_forms(forms)
+    if early := [day for day in days if day.year < 1000]:
+        raise ValueError(f"days must be of the years 1000 … 9999, got {early[0].isoformat()}")
     sources = [encode_text(DATE_FORMS[form](day)) for day, form in zip(days, forms, strict=True)]
     return pair_batch(sources, [encode_text(day.isoformat()) for day in days])
 
@@ -114,8 +125,7 @@ def dates(
     >>> [decode_text(tokens) for tokens in batch.target]
     ['2003-03-04', '2025-10-23']
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    check_at_least(1, batch_size=batch_size)
     if not 1000 <= years[0] <= years[1] <= 9999:
         raise ValueError(f"years must be (first, last) with 1000 ≤ first ≤ last ≤ 9999, got {years}")
     if not forms:

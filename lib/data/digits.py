@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Generator
 
+from lib.checks import check_at_least
 from lib.seq2seq import PairBatch, pair_batch
 
 
@@ -28,8 +29,7 @@ def reversed_digits(batch_size: int, *, generator: Generator, lengths: tuple[int
             [   3,    7,    3, -100, -100]])
     """
     shortest, longest = lengths
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    check_at_least(1, batch_size=batch_size)
     if not 1 <= shortest <= longest:
         raise ValueError(f"lengths must be (shortest, longest) with 1 ≤ shortest ≤ longest, got {lengths}")
     return _reversed_digits(batch_size, generator, shortest, longest)

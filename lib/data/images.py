@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from lib.checks import check_at_least
+
 HELD_OUT = 0.4  # share of a photograph's width, from the left, that training does not see
 
 
@@ -44,11 +46,10 @@ def bright_block(
     >>> images.shape, images.sum((1, 2, 3))  # 3 channels × 2 × 2 pixels × brightness 2
     (torch.Size([2, 3, 8, 8]), tensor([24., 24.]))
     """
-    if min(n, channels, block) < 1 or size % 2 or block > size // 2 or noise < 0:
-        got = f"n = {n}, channels = {channels}, size = {size}, block = {block}, noise = {noise}"
-        raise ValueError(
-            f"counts must be at least 1, size even, block within half of it, noise not negative, got {got}"
-        )
+    check_at_least(1, n=n, block=block, channels=channels)
+    check_at_least(0, noise=noise)
+    if size % 2 or block > size // 2:
+        raise ValueError(f"size must be even and block within half of it, got size = {size}, block = {block}")
     label = torch.randint(4, (n,), generator=generator)
     quadrant = torch.stack([label // 2, label % 2])  # (row or column, n)
     corner = quadrant * (size // 2) + torch.randint(size // 2 - block + 1, (2, n), generator=generator)
@@ -107,8 +108,9 @@ def photo_crops(n: int, *, generator: Generator, size: int = 32, held_out: bool 
     height, width = photos.shape[-2:]
     border = round(HELD_OUT * width)
     low, high = (0, border) if held_out else (border, width)
-    if n < 1 or not 1 <= size <= min(height, high - low):
-        raise ValueError(f"n must be at least 1, size in 1 … {min(height, high - low)}, got n = {n}, size = {size}")
+    check_at_least(1, n=n)
+    if not 1 <= size <= min(height, high - low):
+        raise ValueError(f"size must lie in 1 … {min(height, high - low)}, got {size}")
     which = torch.randint(len(photos), (n, 1, 1, 1), generator=generator)
     top = torch.randint(height - size + 1, (n, 1, 1, 1), generator=generator)
     left = torch.randint(low, high - size + 1, (n, 1, 1, 1), generator=generator)

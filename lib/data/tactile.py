@@ -7,6 +7,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import one_hot
 
+from lib.checks import check_at_least
+
 
 class TactileBatch(NamedTuple):
     """Tokens of three streams and what the action is to be."""
@@ -55,9 +57,10 @@ def tactile_batches(
     >>> batch.vision.shape, batch.tactile.shape, batch.label.shape
     (torch.Size([8, 196, 7]), torch.Size([8, 4, 7]), torch.Size([8, 16]))
     """
-    if min(batch_size, classes, *tokens) < 1 or noise < 0:
-        counts = f"batch_size = {batch_size}, classes = {classes}, tokens = {tokens}, noise = {noise}"
-        raise ValueError(f"counts must be at least 1 and noise not negative, got {counts}")
+    check_at_least(1, batch_size=batch_size, classes=classes)
+    check_at_least(0, noise=noise)
+    if min(tokens) < 1:
+        raise ValueError(f"tokens must be three numbers of at least 1, got {tokens}")
     return _scenes(batch_size, generator, classes, tokens, shared_features, noise)
 
 

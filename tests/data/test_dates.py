@@ -5,6 +5,8 @@ from datetime import date, timedelta
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Generator
 
 from lib.data import DATE_ALPHABET, DATE_FORMS, date_batch, dates, decode_text, encode_text
@@ -71,9 +73,36 @@ def test_the_alphabet_begins_with_digits_and_start_and_repeats_nothing():
     assert len(set(DATE_ALPHABET)) == len(DATE_ALPHABET)
 
 
-def test_text_survives_the_way_to_tokens_and_back():
-    for form in DATE_FORMS:
-        assert decode_text(encode_text(form)) == form
+@given(st.text(DATE_ALPHABET))
+def test_text_survives_the_way_to_tokens_and_back(text: str):
+    tokens = encode_text(text)
+    assert tokens.shape == (len(text),)
+    assert tokens.dtype == torch.int64
+    assert decode_text(tokens) == text
+
+
+@given(st.dates(date(1000, 1, 1)), st.sampled_from(list(DATE_FORMS)))
+def test_a_day_of_any_year_is_written_and_read_back(day: date, form: str):
+    batch = date_batch([day], [form])
+    assert decode_text(batch.source[0]) == DATE_FORMS[form](day)
+    assert date.fromisoformat(decode_text(batch.target[0])) == day
+
+
+@pytest.mark.parametrize("tokens", [[-100], [-1], [len(DATE_ALPHABET)], [[1, 2]], 3, [1.0]])
+def test_tokens_that_stand_for_no_text_are_named(tokens: list | int):
+    with pytest.raises(ValueError, match="tokens must"):
+        decode_text(torch.tensor(tokens))
+
+
+@pytest.mark.parametrize("number", [0, -3, 100])
+def test_numbers_that_are_not_written_are_named(number: int):
+    with pytest.raises(ValueError, match=f"number must lie in 1 … 99, got {number}"):
+        chinese_number(number)
+
+
+def test_years_before_1000_are_named():
+    with pytest.raises(ValueError, match="days must be of the years 1000 … 9999, got 0999-12-31"):
+        date_batch([date(2024, 3, 5), date(999, 12, 31)], ["2024/3/5"] * 2)
 
 
 def test_batches_hold_what_is_written_and_what_it_means():

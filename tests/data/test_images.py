@@ -8,15 +8,10 @@ import torch
 from torch import Generator
 
 from lib.data import bright_block, digit_images, photo_crops
-from lib.data import bright_block as same_bright_block
 
 
 def seeded(seed: int = 0) -> Generator:
     return Generator().manual_seed(seed)
-
-
-def test_data_sets_are_found_under_one_name():
-    assert same_bright_block is bright_block
 
 
 def test_the_block_is_a_square_within_the_labelled_quadrant():
@@ -61,12 +56,14 @@ def test_the_same_seed_gives_the_same_images_and_leaves_the_global_seed_alone():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 0}, "n = 0"),
-        ({"size": 31}, "size = 31"),
-        ({"size": 10, "block": 6}, "size = 10, block = 6"),
-        ({"block": 0}, "block = 0"),
-        ({"channels": 0}, "channels = 0"),
-        ({"noise": -0.1}, "noise = -0.1"),
+        ({"n": 0}, "n must be at least 1, got 0"),
+        ({"size": 31}, "got size = 31"),
+        ({"size": 10, "block": 6}, "got size = 10, block = 6"),
+        ({"size": 0}, "got size = 0"),
+        ({"block": 0}, "block must be at least 1, got 0"),
+        ({"channels": 0}, "channels must be at least 1, got 0"),
+        ({"noise": -0.1}, "noise must be at least 0, got -0.1"),
+        ({"noise": float("nan")}, "noise must be at least 0, got nan"),
     ],
 )
 def test_bad_numbers_are_refused(options: dict[str, Any], message: str):
@@ -120,7 +117,12 @@ def test_held_out_crops_share_no_pixel_with_the_others(monkeypatch: pytest.Monke
     assert (seen.min(), seen.max(), held_out.min(), held_out.max()) == (128, 319, 0, 127)
 
 
-@pytest.mark.parametrize(("n", "size", "held_out"), [(0, 8, False), (1, 0, False), (1, 193, False), (1, 129, True)])
-def test_squares_that_do_not_fit_are_refused(n: int, size: int, held_out: bool):
-    with pytest.raises(ValueError, match=f"got n = {n}, size = {size}"):
-        photo_crops(n, generator=seeded(), size=size, held_out=held_out)
+@pytest.mark.parametrize(("size", "held_out", "most"), [(0, False, 192), (193, False, 192), (129, True, 128)])
+def test_squares_that_do_not_fit_are_refused(size: int, held_out: bool, most: int):
+    with pytest.raises(ValueError, match=f"size must lie in 1 … {most}, got {size}"):
+        photo_crops(1, generator=seeded(), size=size, held_out=held_out)
+
+
+def test_at_least_one_square_is_cut():
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        photo_crops(0, generator=seeded())
