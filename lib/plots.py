@@ -80,6 +80,15 @@ def _registered_face() -> str:
     return font_manager.FontProperties(fname=FONT).get_name()
 
 
+def literal(text: str) -> str:
+    """Return a text as matplotlib draws it character by character: a `$` in it begins no formula.
+
+    >>> literal("$x$")
+    '\\\\$x\\\\$'
+    """
+    return text.replace("$", r"\$")
+
+
 def heatmap(
     weights: Tensor | ArrayLike,
     rows: Sequence[Any] | Tensor | None = None,
@@ -101,7 +110,7 @@ def heatmap(
         rows: (rows,) labels from top to bottom, numbers or strings.
         columns: (columns,) labels from left to right.
         ax: where to draw; a new figure when left out.
-        title, xlabel, ylabel: text.
+        title, xlabel, ylabel: text, drawn as it stands: `$` begins no formula.
         limits: (low, high) ends of the colour scale; by default from 0, or as far below 0 as above.
         colorbar: draw the scale.
 
@@ -156,7 +165,7 @@ def curves(
         x: (points,).
         series: name → (points,); names go into a legend.
         ax: where to draw; a new figure when left out.
-        title, xlabel, ylabel: text.
+        title, xlabel, ylabel: text, drawn as it stands: `$` begins no formula.
         dashed: names of the curves drawn thin and dashed, as a reference.
 
     Returns:
@@ -180,9 +189,10 @@ def curves(
         if y.shape != points.shape:
             raise ValueError(f"series {name!r} must be as long as x, {points.shape}, got {y.shape}")
         reference: dict[str, Any] = {"linestyle": "--", "linewidth": 1.2, "color": QUIET}
-        ax.plot(points, y, label=name, **(reference if name in dashed else {}))
+        ax.plot(points, y, label=literal(name), **(reference if name in dashed else {}))
     _describe(ax, title, xlabel, ylabel)
-    ax.legend()
+    named = [line for line in ax.lines if not str(line.get_label()).startswith("_child")]  # matplotlib's own names
+    ax.legend(named, [str(line.get_label()) for line in named])  # named here: else it leaves out a name such as "_x"
     return ax
 
 
@@ -205,17 +215,23 @@ def _limits(values: np.ndarray) -> tuple[float, float]:
 def _name_ticks(ax: Axes, axis: str, labels: Sequence[Any] | Tensor | None, length: int) -> None:
     if labels is None:
         return
-    names = [f"{label:.3g}" if isinstance(label, float) else str(label) for label in _plain(labels)]
+    names = _names(labels)
     if len(names) != length:
         side = "rows" if axis == "y" else "columns"
         raise ValueError(f"{side} must name the {length} {side} of weights, got {len(names)} labels")
     places = range(0, length, -(-length // MOST_LABELS))
-    ax.set(**{f"{axis}ticks": places, f"{axis}ticklabels": [names[place] for place in places]})
+    ax.set(**{f"{axis}ticks": places, f"{axis}ticklabels": [literal(names[place]) for place in places]})
 
 
-def _plain(labels: Sequence[Any] | Tensor) -> list[Any]:
-    return labels.tolist() if isinstance(labels, Tensor | np.ndarray) else list(labels)
+def _names(labels: Sequence[Any] | Tensor) -> list[str]:
+    """Labels as text: numbers with three digits, or as many more as tell them apart."""
+    entries = labels.tolist() if isinstance(labels, Tensor | np.ndarray) else list(labels)
+    for digits in range(3, 18):
+        names = [f"{entry:.{digits}g}" if isinstance(entry, float) else str(entry) for entry in entries]
+        if len(set(names)) >= len(set(entries)):
+            break
+    return names
 
 
 def _describe(ax: Axes, title: str, xlabel: str, ylabel: str) -> None:
-    ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    ax.set(title=literal(title), xlabel=literal(xlabel), ylabel=literal(ylabel))

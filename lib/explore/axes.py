@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator
 
+from lib.explore.text import format_for, written
+
 
 def axis(low: float, high: float, *, log: bool = False, label: str = "", pad: bool = False) -> dict[str, Any]:
     """Limits and ticks of an axis; `pad` leaves a little air above and below.
@@ -18,28 +20,32 @@ def axis(low: float, high: float, *, log: bool = False, label: str = "", pad: bo
         air = 0.04 * (high - low or abs(high) or 1.0)
         low, high = low - air, high + air
     elif low == high:
-        low, high = low - 0.5, high + 0.5
-    locator = LogLocator(numticks=7) if log else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
-    slack = 1e-9 * (high - low)
-    ticks = [float(tick) for tick in locator.tick_values(low, high) if low - slack <= tick <= high + slack]
+        air = max(0.5, 1e-6 * abs(high))
+        low, high = (low / 1.2, high * 1.2) if log else (low - air, high + air)
+    ticks = _ticks(low, high, log)
+    spec = format_for(ticks, 6)
     return {
         "limits": [float(low), float(high)],
         "log": log,
         "label": label,
-        "ticks": [[tick, tick_label(tick)] for tick in np.round(ticks, 12).tolist()],
+        "ticks": [[tick, written(tick, spec)] for tick in ticks],
     }
 
 
-def tick_label(value: float) -> str:
-    """A short tick label: plain below a million, then a power of ten.
-
-    >>> [tick_label(v) for v in (0.0, 0.25, 2000.0, 1e8)]
-    ['0', '0.25', '2000', '1e8']
-    """
-    if value == 0 or 1e-4 <= abs(value) < 1e6:
-        return f"{value:g}"
-    mantissa, exponent = f"{value:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+def _ticks(low: float, high: float, log: bool) -> list[float]:
+    locators = [MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])]
+    if log:  # powers of ten; 1, 2, 5 between them where the axis holds less than two; round numbers if that fails
+        locators = [LogLocator(numticks=7), LogLocator(subs=(1.0, 2.0, 5.0), numticks=7), *locators]
+    slack = 1e-9 * (high - low)
+    inside: list[float] = []
+    for locator in locators:
+        inside = [float(tick) for tick in locator.tick_values(low, high) if low - slack <= tick <= high + slack]
+        if len(inside) > 1:
+            break
+    if log:
+        return [float(f"{tick:.12g}") for tick in inside]
+    unit = 10.0 ** np.floor(np.log10(high - low))
+    return [float(f"{round(tick / unit, 9) * unit:.15g}") for tick in inside]
 
 
 def thin(count: int, room: int) -> range:

@@ -26,8 +26,9 @@ export function decode({ shape, dtype, scale, buffer, texts }, buffers) {
     uint8: (i) => scale * view.getUint8(i),
     float16: (i) => halfToNumber(view.getUint16(2 * i, true)),
     float32: (i) => view.getFloat32(4 * i, true),
+    float64: (i) => view.getFloat64(8 * i, true),
   }[dtype];
-  const values = new Float32Array(product(shape));
+  const values = new Float64Array(product(shape));
   for (let i = 0; i < values.length; i++) values[i] = read(i);
   return { shape, values };
 }
@@ -50,23 +51,43 @@ export function formatNumber(value, spec) {
   if (kind === "d") text = fixed(value, 0);
   else if (kind === "f") text = fixed(value, places);
   else if (kind === "%") text = `${fixed(100 * value, places)}%`;
-  else text = general(value, places || 6);
+  else text = general(value, Math.max(places ?? 6, 1));
   text = /^-[0.]+%?$/.test(text) ? text.slice(1) : text;
   return comma ? text.replace(/^-?\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ",")) : text;
 }
 
 /** toFixed, but an exact tie such as 0.125 goes to the even digit, as in Python; only eighths and the like can tie. */
 function fixed(value, places) {
+  if (Math.abs(value) >= 2 ** 53) return BigInt(value) + (places ? `.${"0".repeat(places)}` : "");
   const halves = value * 2 ** (places + 1);
   if (!Number.isInteger(halves) || halves % 2 === 0) return value.toFixed(places);
   const below = Math.floor(value * 10 ** places);
   return ((below % 2 === 0 ? below : below + 1) / 10 ** places).toFixed(places);
 }
 
+/** toExponential as [mantissa, exponent], but an exact tie goes to the even digit. */
+function scientific(value, digits) {
+  const [all, power] = value.toExponential(100).split("e");
+  const cut = all.indexOf(".") + digits;  // behind the digits that are kept, the point among them
+  const kept = digits === 1 ? all.slice(0, cut - 1) : all.slice(0, cut), rest = all.slice(cut);
+  const down = Number(kept.at(-1)) % 2 === 0 && /^50*$/.test(rest);
+  return down ? [kept, Number(power)] : value.toExponential(digits - 1).split("e").map((part, i) => i ? Number(part) : part);
+}
+
+const withoutZeros = (text) => text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+
 function general(value, digits) {
   if (value === 0) return "0";
-  const [mantissa, exponent] = value.toExponential(digits - 1).split("e").map(Number);
-  return exponent < -4 || exponent >= digits ? `${mantissa}e${exponent}` : String(Number(fixed(value, digits - 1 - exponent)));
+  const [mantissa, exponent] = scientific(value, digits);
+  return exponent < -4 || exponent >= digits ? `${withoutZeros(mantissa)}e${exponent}` : withoutZeros(fixed(value, digits - 1 - exponent));
+}
+
+/** Numbers with `digits` significant digits, or as many more as tell different ones apart. */
+export function distinct(values, digits) {
+  for (; ; digits++) {
+    const texts = values.map((value) => formatNumber(value, `.${digits}g`));
+    if (digits === 17 || new Set(texts).size === new Set(values).size) return texts;
+  }
 }
 
 /** Position on a linear or logarithmic axis, 0 at the low limit and 1 at the high one. */
@@ -113,17 +134,21 @@ function element(name, attributes = {}, ...children) {
 }
 
 const OWN_KEYS = { "data-lm-suppress-shortcuts": "true" };  // else JupyterLab takes the arrow keys for its headings
+const REST = 400;  // milliseconds without a step, after which a sentence is said
 const WIDTH = 340, HEIGHT = 230;  // of every plot, in its own units; the page scales it
 
 /** Width of a label in plot units: a Chinese character is as wide as two Latin ones. */
 const breadth = (text) => [...text].reduce((width, char) => width + (char.codePointAt(0) > 0x2e80 ? 11 : 6), 0);
 const widest = (labels) => Math.max(0, ...labels.map(breadth));
 
+/** An output that screen readers find, but don't read aloud at every change: the explorer says one sentence instead. */
+const output = (attributes = {}) => element("output", { "aria-live": "off", ...attributes });
+
 /** A plot: an svg that fills its box, reads values under pointer, touch and arrow keys, and writes them into an output. */
-function plotBox(figure, box, { cells, read, mark }) {
+function plotBox(figure, box, { cells, read, mark, announce }) {
   const svg = element("svg:svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" });
   const plot = element("div", { class: "plot", tabindex: "0", role: "img", ...OWN_KEYS }, svg);
-  const value = element("output", { class: "value" });
+  const value = output({ class: "value" });
   figure.append(plot, value);
   let cell = null;
   const show = (next) => {
@@ -154,6 +179,7 @@ function plotBox(figure, box, { cells, read, mark }) {
     if (!next) return;
     event.preventDefault();
     show(cell ? [Math.min(Math.max(next[0], 0), rows - 1), Math.min(Math.max(next[1], 0), columns - 1)] : [0, 0]);
+    announce(value.textContent);
   });
   return { svg, plot, again: () => cell && show(cell) };
 }
@@ -176,7 +202,7 @@ function raster(plot, box, rows, columns) {
 
 // ---- the five kinds: each builds its figure once and returns draw(positions) ------------------------------------------------
 
-function heatmap(figure, panel, { arrays, sliderIndex, palette, words }) {
+function heatmap(figure, panel, { arrays, sliderIndex, palette, words, announce }) {
   const [rows, columns] = arrays.values.shape.slice(-2);
   const rowLabels = thin(rows, 9), columnLabels = thin(columns, Math.max(2, Math.floor(270 / (widest(panel.columns) + 8))));
   const left = Math.min(110, 12 + widest(rowLabels.map((i) => panel.rows[i])));
@@ -193,6 +219,7 @@ function heatmap(figure, panel, { arrays, sliderIndex, palette, words }) {
     rect.setAttribute("visibility", "visible");
   };
   const { svg, plot, again } = plotBox(figure, box, {
+    announce,
     cells: () => [rows, columns],
     read: ([row, column]) => `${panel.y_label || words.row} ${panel.rows[row]} · ${panel.x_label || words.column} ${panel.columns[column]}`
       + `${words.colon}${formatNumber(values[row * columns + column], panel.format)}`,
@@ -220,11 +247,11 @@ function heatmap(figure, panel, { arrays, sliderIndex, palette, words }) {
 function legend({ limits: [low, high] }) {
   const bar = element("i", { class: low < 0 ? "diverging" : "sequential" });
   const end = Math.max(Math.abs(low), Math.abs(high));
-  const write = (value) => element("span", {}, formatNumber(value, ".2g"));
-  return element("span", { class: "scale", "aria-hidden": "true" }, write(low < 0 ? -end : low), bar, write(low < 0 ? end : high));
+  const [first, last] = distinct(low < 0 ? [-end, end] : [low, high], 2);
+  return element("span", { class: "scale", "aria-hidden": "true" }, element("span", {}, first), bar, element("span", {}, last));
 }
 
-function lines(figure, panel, { arrays, sliderIndex, sliders, words }) {
+function lines(figure, panel, { arrays, sliderIndex, sliders, words, announce }) {
   const { x_axis: xAxis, y_axis: yAxis, names } = panel, points = panel.x.length;
   const left = 12 + widest(yAxis.ticks.map(([, label]) => label));
   const box = { left, top: yAxis.label ? 20 : 8, width: WIDTH - left - 12, height: 0 };
@@ -243,11 +270,12 @@ function lines(figure, panel, { arrays, sliderIndex, sliders, words }) {
     node.setAttribute("x1", x); node.setAttribute("x2", x); node.setAttribute("visibility", "visible");
   };
   const { svg, again } = plotBox(figure, box, {
+    announce,
     cells: () => [1, 1000],
     read: ([, column]) => {
       const index = nearest(xs, box.left + column / 1000 * box.width);
       const each = names.map((name, i) => `${name} ${formatNumber(values[i * points + index], panel.format)}`.trim());
-      return `${xAxis.label || "x"} ${formatNumber(panel.x[index], ".4g")}${words.colon}${each.join(" · ")}`;
+      return `${xAxis.label || "x"} ${formatNumber(panel.x[index], panel.x_format)}${words.colon}${each.join(" · ")}`;
     },
     mark: (cell) => cell ? stand(cursor, xs[nearest(xs, box.left + cell[1] / 1000 * box.width)]) : cursor.setAttribute("visibility", "hidden"),
   });
@@ -287,7 +315,7 @@ function lines(figure, panel, { arrays, sliderIndex, sliders, words }) {
 }
 
 function bars(figure, panel, { arrays }) {
-  const rows = panel.names.map((name) => ({ bar: element("i"), number: element("output"), name }));
+  const rows = panel.names.map((name) => ({ bar: element("i"), number: output(), name }));
   figure.append(element("div", {}, ...rows.flatMap(({ name, bar, number }) => [element("span", {}, name), element("span", {}, bar), number])));
   return (positions) => at(arrays.values, positions).forEach((value, i) => {
     rows[i].bar.style.width = `${Math.min(100, 100 * value / panel.limits[1])}%`;
@@ -296,13 +324,14 @@ function bars(figure, panel, { arrays }) {
   });
 }
 
-function image(figure, panel, { arrays, words }) {
+function image(figure, panel, { arrays, words, announce }) {
   const [height, width] = arrays.values.shape.slice(panel.channels === 3 ? -3 : -2), channels = panel.channels;
   const scale = Math.min(WIDTH / width, HEIGHT / height);
   const box = { width: width * scale, height: height * scale, left: (WIDTH - width * scale) / 2, top: (HEIGHT - height * scale) / 2 };
   const cursor = element("svg:rect", { class: "cursor", width: scale, height: scale, visibility: "hidden" });
   let values;
   const { svg, plot, again } = plotBox(figure, box, {
+    announce,
     cells: () => [height, width],
     read: ([row, column]) => `${words.row} ${row} · ${words.column} ${column}${words.colon}`
       + Array.from({ length: channels }, (_, i) => formatNumber(values[(row * width + column) * channels + i], panel.format)).join(" "),
@@ -325,7 +354,7 @@ function image(figure, panel, { arrays, words }) {
 }
 
 function readout(figure, panel, { arrays, sliders, sliderIndex }) {
-  const sentence = element("output", { class: "say" });
+  const sentence = output({ class: "say" });
   const fields = panel.parts.map((part) => typeof part === "string" ? part : { ...part, node: element("b") });
   sentence.append(...fields.map((field) => field.node ?? field));
   figure.append(sentence);
@@ -357,7 +386,7 @@ export function tableOf(panel, shape, values) {
   const write = (value) => formatNumber(value, panel.format);
   if (panel.kind === "lines") {
     const points = panel.x.length;
-    return [[panel.x_axis.label || "x", ...panel.names], panel.x.map((x, j) => [formatNumber(x, ".4g"), ...panel.names.map((_, i) => write(values[i * points + j]))])];
+    return [[panel.x_axis.label || "x", ...panel.names], panel.x.map((x, j) => [formatNumber(x, panel.x_format), ...panel.names.map((_, i) => write(values[i * points + j]))])];
   }
   if (panel.kind === "bars") return [["", panel.label], panel.names.map((name, i) => [name, write(values[i])])];
   if (panel.kind === "readout") return null;
@@ -393,7 +422,7 @@ function onThemeChange(callback) {
 
 function sliderControl(slider, index, model, words, stops) {
   const input = element("input", { type: "range", min: 0, max: slider.values.length - 1, step: 1, "aria-label": slider.name, ...OWN_KEYS });
-  const value = element("output");
+  const value = output();
   const control = element("div", { class: "slider" }, element("label", {}, element("b", {}, slider.name), input), value);
   input.addEventListener("input", () => move(model, index, Number(input.value)));
   if (slider.play) {
@@ -423,6 +452,18 @@ function sliderControl(slider, index, model, words, stops) {
   return { control, show };
 }
 
+/** The one element whose text is read aloud, and how to fill it: the last sentence, once the reader has come to rest. */
+function announcer() {
+  const status = element("div", { class: "aloud", role: "status", "aria-live": "polite" });
+  let timer;
+  const hush = () => clearTimeout(timer);
+  const announce = (sentence) => {
+    hush();
+    timer = setTimeout(() => { status.textContent = typeof sentence === "function" ? sentence() : sentence; }, REST);
+  };
+  return { status, announce, hush };
+}
+
 function move(model, index, position) {
   model.set(`slider_${index}`, position);
   model.save_changes();
@@ -436,13 +477,15 @@ function render({ model, el }) {
   const plots = element("div", { class: "panels" }), says = element("div", { class: "says" }), tables = element("div", { class: "tables", hidden: "" });
   const tableButton = element("button", { type: "button", "aria-expanded": "false" }, words.table);
   const resetButton = element("button", { type: "button" }, words.reset);
+  const { status, announce, hush } = announcer();
+  stops.push(hush);
   const root = element("div", { class: "explorer", role: "group", "aria-label": model.get("label"), lang: model.get("language") },
     element("header", {}, ...controls.map(({ control }) => control)), plots, says, tables,
-    element("footer", {}, tableButton, resetButton, element("span", {}, words.hint)));
+    element("footer", {}, tableButton, resetButton, element("span", {}, words.hint)), status);
   el.append(root);
 
   let colours = paletteOf(root);
-  const context = { sliders, words, palette: () => colours, sliderIndex: (name) => sliders.findIndex((slider) => slider.name === name) };
+  const context = { sliders, words, announce, palette: () => colours, sliderIndex: (name) => sliders.findIndex((slider) => slider.name === name) };
   const panels = model.get("panels").map((panel) => {
     const arrays = Object.fromEntries(Object.entries(panel.arrays).map(([name, array]) => [name, decode(array, buffers)]));
     const figure = element("figure", { class: panel.kind }, element("figcaption", {}, element("b", {}, panel.label), element("span", {}, panel.note)));
@@ -464,8 +507,17 @@ function render({ model, el }) {
     drawTables(now);
   };
   let frame;
-  const drawSoon = () => { frame ??= requestAnimationFrame(() => { frame = undefined; draw(); }); };  // several moves, one frame
-  sliders.forEach((_, i) => model.on(`change:slider_${i}`, drawSoon));
+  const drawSoon = () => {  // several moves, one frame
+    frame ??= requestAnimationFrame(() => {
+      frame = undefined;
+      draw();
+    });
+  };
+  const moved = () => {
+    drawSoon();
+    announce(() => [...says.querySelectorAll("output")].map((say) => say.textContent).join(" "));
+  };
+  sliders.forEach((_, i) => model.on(`change:slider_${i}`, moved));
   tableButton.addEventListener("click", () => {
     tables.hidden = !tables.hidden;
     tableButton.setAttribute("aria-expanded", String(!tables.hidden));
@@ -476,7 +528,7 @@ function render({ model, el }) {
   draw();
   return () => {
     stops.forEach((stop) => stop());
-    sliders.forEach((_, i) => model.off(`change:slider_${i}`, drawSoon));
+    sliders.forEach((_, i) => model.off(`change:slider_${i}`, moved));
     cancelAnimationFrame(frame);
   };
 }

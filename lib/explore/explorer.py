@@ -27,13 +27,14 @@ class Explorer(anywidget.AnyWidget):
     sliders it does not depend on (`sliders=` of the panel, or an axis of length 1). Positions are synced traits named
     `slider_0`, `slider_1`, …; `at("σ")` gives the pair that `ipywidgets.jslink` and `observe` want.
 
-    Arguments:
+    Args:
         sliders: name -> values along that axis: numbers, or strings for kinds. At most 6.
         panels: made by `heatmap`, `lines`, `bars`, `image` and `readout`.
         label: what the explorer shows, for readers who cannot see it.
         start: slider name -> position (an index) at first; default 0.
         play: a slider whose axis is time; it gets a play button.
-        formats: slider name -> format of its values; default "d" for integers and ".3g" for other numbers.
+        formats: slider name -> format of its values; default "d" for integers, and ".3g" or as many more
+            digits as tell the values apart for other numbers.
 
     Raises:
         ValueError: no slider, no panel, an unknown name, or an array whose axes don't match the sliders; the message
@@ -84,16 +85,23 @@ class Explorer(anywidget.AnyWidget):
     ) -> None:
         self._sliders = slider_axes(sliders, start=start or {}, play=play, formats=formats or {})
         self._panels = list(panels)
-        self._arrays = [lay_out(panel, index, self._sliders) for index, panel in enumerate(self._panels)]
         if not self._panels:
             raise ValueError("panels must hold at least one panel, got none")
+        if odd := [panel for panel in self._panels if not isinstance(panel, Panel)]:
+            raise ValueError(
+                f"panels must be made by heatmap, lines, bars, image or readout, got {type(odd[0]).__name__}"
+            )
+        self._arrays = [lay_out(panel, index, self._sliders) for index, panel in enumerate(self._panels)]
         store = Store()
         super().__init__(
             label=label or next((panel.label for panel in self._panels if panel.label), ""),
             language="zh" if HANZI.search("".join([label, *sliders, *map(str, self._panels)])) else "en",
             sliders=[slider.spec() for slider in self._sliders],
             panels=[
-                {**panel.spec(), "arrays": store.add_all(arrays, exact=panel.exact)}
+                {
+                    **panel.spec(),
+                    "arrays": {name: store.add(panel.arrays[name], array) for name, array in arrays.items()},
+                }
                 for panel, arrays in zip(self._panels, self._arrays, strict=True)
             ],
             buffers=store.buffers,

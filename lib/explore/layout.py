@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lib.explore.checks import as_array, format_spec
+from lib.explore.checks import Check, as_array
 from lib.explore.panels import Panel
+from lib.explore.text import format_for, written
 
 MAX_SLIDERS = 6
 
@@ -57,12 +58,13 @@ def _slider(name: str, values: Any, start: int, play: bool, spec: str | None) ->
         raise ValueError(f"slider {name!r} must be one row of values, got shape {array.shape}")
     if array.dtype.kind not in "US" and not np.isfinite(array.astype(float)).all():
         raise ValueError(f"slider {name!r} must hold finite numbers or strings, got {array.tolist()}")
-    if not 0 <= start < array.size:
+    if not isinstance(start, int) or not 0 <= start < array.size:
         raise ValueError(f"start of slider {name!r} must be a position in 0…{array.size - 1}, got {start}")
     entries = array.tolist()
-    default = "" if array.dtype.kind in "USiub" else ".3g"
-    spec = format_spec(spec or default, "slider")
-    return Slider(name, entries, [format(entry, spec) for entry in entries], start, play)
+    if array.dtype.kind in "USiub" and not spec:
+        return Slider(name, entries, [str(entry) for entry in entries], start, play)
+    spec = Check(f"slider {name!r}").format(spec or format_for(array, 3))
+    return Slider(name, entries, [written(entry, spec) for entry in entries], start, play)
 
 
 def lay_out(panel: Panel, index: int, sliders: Sequence[Slider]) -> dict[str, np.ndarray]:
@@ -87,8 +89,7 @@ def lay_out(panel: Panel, index: int, sliders: Sequence[Slider]) -> dict[str, np
         )
     counts = {slider.name: len(slider.values) for slider in sliders}
     return {
-        key: _expand(array, f"{where}: {key}", panel.own_axes[key], along, counts)
-        for key, array in panel.arrays.items()
+        key: _expand(values.array, f"{where}: {key}", values.own, along, counts) for key, values in panel.arrays.items()
     }
 
 

@@ -8,44 +8,48 @@ from typing import Any
 import numpy as np
 
 from lib.explore.axes import axis
-from lib.explore.checks import (
-    ArrayLike,
-    axis_labels,
-    format_spec,
-    is_text,
-    limits_of,
-    numbers,
-    plain,
-    scatter_of,
-    slider_names,
-    texts,
-)
+from lib.explore.checks import ArrayLike, Check, Labels, is_text, plain, slider_names
+from lib.explore.text import format_for
 
-Labels = Sequence[Any] | np.ndarray | None
+Marks = Mapping[str, tuple[str | None, int | None]]
+
+
+@dataclass(frozen=True)
+class Values:
+    """An array of a panel: its last `own` axes are the panel's, those before them sliders.
+
+    Args:
+        array: (*sliders, *own axes), numbers or, as objects, strings.
+        own: how many trailing axes belong to the panel itself.
+        formats: how its numbers are written.
+        exact: whether they are read digit by digit, so that every digit has to arrive.
+    """
+
+    array: np.ndarray
+    own: int
+    formats: Sequence[str] = ()
+    exact: bool = False
 
 
 @dataclass(frozen=True)
 class Panel:
     """One figure of an explorer: arrays whose leading axes are sliders, and how to draw what remains.
 
-    Arguments:
+    Args:
         kind: "heatmap", "lines", "bars", "image" or "readout".
-        arrays: name -> array of shape (*sliders, *own axes).
-        own_axes: name -> how many trailing axes belong to the panel itself.
+        arrays: name -> its values.
         options: what the browser needs besides the arrays; plain JSON.
+        label, note: what it shows, in a few words, and a remark beside it.
         sliders: names of the sliders that the leading axes stand for; None for all, in their order.
-        exact: names of arrays whose digits are read, so that they keep float32 precision.
         marks: option name -> (slider name, length that the slider must have or None).
     """
 
     kind: str
-    arrays: Mapping[str, np.ndarray]
-    own_axes: Mapping[str, int]
+    arrays: Mapping[str, Values]
     options: dict[str, Any]
     label: str = ""
     note: str = ""
     sliders: tuple[str, ...] | None = None
-    exact: frozenset[str] = frozenset()
     marks: Mapping[str, tuple[str, int | None]] = field(default_factory=dict)
 
     def spec(self) -> dict[str, Any]:
@@ -55,6 +59,19 @@ class Panel:
 
     def __str__(self) -> str:
         return f'{self.kind} "{self.label}"' if self.label else self.kind
+
+
+def _panel(
+    check: Check,
+    arrays: Mapping[str, Values],
+    options: dict[str, Any],
+    label: str,
+    note: str,
+    sliders: Sequence[str] | None,
+    marks: Marks = {},  # noqa: B006  # only read
+) -> Panel:
+    named = {option: (slider, length) for option, (slider, length) in marks.items() if slider is not None}
+    return Panel(check.kind, arrays, options, label, note, slider_names(sliders), named)
 
 
 def heatmap(
@@ -74,7 +91,7 @@ def heatmap(
 ) -> Panel:
     """A matrix as colours: rows down, columns across; negative values get a second hue.
 
-    Arguments:
+    Args:
         values: (*sliders, rows, columns).
         x, y: names or numbers of the columns and of the rows; default their index.
         limits: (low, high) of the colour scale; default over all slider positions, zero included.
@@ -89,29 +106,23 @@ def heatmap(
     >>> str(panel), panel.options["rows"][-1]
     ('heatmap "weights"', '5')
     """
-    array = numbers(values, "heatmap", "values", own=2)
+    check = Check("heatmap")
+    array = check.numbers(values, "values", own=2)
     if scale not in ("linear", "sqrt"):
-        raise ValueError(f'heatmap: scale must be "linear" or "sqrt", got {scale!r}')
+        check.fail(f'scale must be "linear" or "sqrt", got {scale!r}')
     rows, columns = array.shape[-2:]
-    low, high = limits_of(array, limits, "heatmap")
-    return Panel(
-        kind="heatmap",
-        arrays={"values": array},
-        own_axes={"values": 2},
-        options={
-            "rows": axis_labels(y, rows, "heatmap", "y", "rows"),
-            "columns": axis_labels(x, columns, "heatmap", "x", "columns"),
-            "x_label": x_label,
-            "y_label": y_label,
-            "limits": [min(low, 0.0) if limits is None else low, max(high, 0.0) if limits is None else high],
-            "scale": scale,
-            "format": format_spec(format, "heatmap"),
-        },
-        label=label,
-        note=note,
-        sliders=slider_names(sliders),
-        marks={"mark_row": (mark_row, rows)} if mark_row else {},
-    )
+    low, high = check.limits(array, limits)
+    options = {
+        "rows": check.labels(y, rows, "y", "rows"),
+        "columns": check.labels(x, columns, "x", "columns"),
+        "x_label": x_label,
+        "y_label": y_label,
+        "limits": [min(low, 0.0) if limits is None else low, max(high, 0.0) if limits is None else high],
+        "scale": scale,
+        "format": check.format(format),
+    }
+    arrays = {"values": Values(array, 2, [format])}
+    return _panel(check, arrays, options, label, note, sliders, {"mark_row": (mark_row, rows)})
 
 
 def lines(
@@ -135,7 +146,7 @@ def lines(
 ) -> Panel:
     """Curves over a shared x axis, with scattered dots behind them where wanted.
 
-    Arguments:
+    Args:
         values: (*sliders, series, points).
         x: (points,), increasing.
         names: one per series; `dashed` lists those drawn dashed.
@@ -150,47 +161,40 @@ def lines(
     >>> str(lines(np.zeros((40, 2, 121)), x=np.linspace(0, 5, 121), names=["fit", "truth"], dashed=["truth"]))
     'lines'
     """
-    array = numbers(values, "lines", "values", own=2)
-    xs = numbers(x, "lines", "x", own=1)
+    check = Check("lines")
+    array = check.numbers(values, "values", own=2)
+    xs = check.numbers(x, "x", own=1)
     series, points = array.shape[-2:]
     if xs.shape != (points,):
-        raise ValueError(f"lines: x must have shape ({points},) like the last axis of values, got {xs.shape}")
+        check.fail(f"x must have shape ({points},) like the last axis of values, got {xs.shape}")
     if points > 1 and not (np.diff(xs) > 0).all():
-        raise ValueError("lines: x must increase")
+        check.fail("x must increase")
     if len(names) != series:
-        raise ValueError(f"lines: names must hold {series} names, one per series, got {len(names)}: {list(names)}")
+        check.fail(f"names must hold {series} names, one per series, got {len(names)}: {list(names)}")
     if unknown := set(dashed) - set(names):
-        raise ValueError(f"lines: dashed must be among names {list(names)}, got {sorted(unknown)}")
-    arrays, own = {"values": array}, {"values": 2}
-    scatter = scatter_of(dots)
+        check.fail(f"dashed must be among names {list(names)}, got {sorted(unknown)}")
+    scatter = check.dots(dots)
+    arrays = {"values": Values(array, 2, [check.format(format)], exact=True)}
     if dot_weights is not None:
-        weights, count = numbers(dot_weights, "lines", "dot_weights", own=1), len(scatter[0]) if scatter else 0
+        weights, count = check.numbers(dot_weights, "dot_weights", own=1), len(scatter[0]) if scatter else 0
         if weights.shape[-1] != count:
-            raise ValueError(f"lines: dot_weights must weigh the {count} dots, got {weights.shape[-1]} weights")
-        arrays["dot_weights"], own["dot_weights"] = weights, 1
-    low, high = limits_of(np.concatenate([array.ravel(), *scatter[1:]]), limits, "lines")
+            check.fail(f"dot_weights must weigh the {count} dots, got {weights.shape[-1]} weights")
+        arrays["dot_weights"] = Values(weights, 1)
+    low, high = check.limits(np.concatenate([array.ravel(), *scatter[1:]]), limits)
     for name, log, least in (("x", x_log, xs.min()), ("y", y_log, low)):
         if log and least <= 0:
-            raise ValueError(f"lines: {name}_log needs positive values, got {least:g}")
-    return Panel(
-        kind="lines",
-        arrays=arrays,
-        own_axes=own,
-        options={
-            "x": plain(xs),
-            "names": list(names),
-            "dashed": [name in dashed for name in names],
-            "dots": [plain(axis) for axis in scatter],
-            "x_axis": axis(xs.min(), xs.max(), log=x_log, label=x_label),
-            "y_axis": axis(low, high, log=y_log, label=y_label, pad=limits is None),
-            "format": format_spec(format, "lines"),
-        },
-        label=label,
-        note=note,
-        sliders=slider_names(sliders),
-        exact=frozenset({"values"}),
-        marks={"mark_x": (mark_x, None)} if mark_x else {},
-    )
+            check.fail(f"{name}_log needs positive values, got {least:g}")
+    options = {
+        "x": plain(xs),
+        "x_format": format_for(xs, 4),
+        "names": [str(name) for name in names],
+        "dashed": [name in dashed for name in names],
+        "dots": [plain(axis) for axis in scatter],
+        "x_axis": axis(xs.min(), xs.max(), log=x_log, label=x_label),
+        "y_axis": axis(low, high, log=y_log, label=y_label, pad=limits is None),
+        "format": format,
+    }
+    return _panel(check, arrays, options, label, note, sliders, {"mark_x": (mark_x, None)})
 
 
 def bars(
@@ -205,7 +209,7 @@ def bars(
 ) -> Panel:
     """Horizontal bars from zero, each with its name and its number; a bar at exactly zero is drawn faded.
 
-    Arguments:
+    Args:
         values: (*sliders, bars), none negative.
         names: one per bar.
         limits: (0, longest); default over all slider positions.
@@ -216,24 +220,17 @@ def bars(
     >>> str(bars([[0.2, 0.8], [0.5, 0.5]], names=["a", "b"], label="shares"))
     'bars "shares"'
     """
-    array = numbers(values, "bars", "values", own=1)
+    check = Check("bars")
+    array = check.numbers(values, "values", own=1)
     if (least := array.min()) < 0:
-        raise ValueError(f"bars: values must not be negative, got {least:g}")
-    _, high = limits_of(array, limits, "bars")
-    return Panel(
-        kind="bars",
-        arrays={"values": array},
-        own_axes={"values": 1},
-        options={
-            "names": axis_labels(names, array.shape[-1], "bars", "names", "bars"),
-            "limits": [0.0, high or 1.0],
-            "format": format_spec(format, "bars"),
-        },
-        label=label,
-        note=note,
-        sliders=slider_names(sliders),
-        exact=frozenset({"values"}),
-    )
+        check.fail(f"values must not be negative, got {least:g}")
+    _, high = check.limits(array, limits)
+    options = {
+        "names": check.labels(names, array.shape[-1], "names", "bars"),
+        "limits": [0.0, high or 1.0],
+        "format": check.format(format),
+    }
+    return _panel(check, {"values": Values(array, 1, [format], exact=True)}, options, label, note, sliders)
 
 
 def image(
@@ -246,7 +243,7 @@ def image(
 ) -> Panel:
     """A picture: grey, or colour where `channels` is 3. Values in 0…1, sent with 256 levels.
 
-    Arguments:
+    Args:
         values: (*sliders, height, width), or (*sliders, height, width, 3) with channels=3.
 
     Raises:
@@ -255,22 +252,17 @@ def image(
     >>> str(image(np.zeros((4, 8, 12)), label="patches"))
     'image "patches"'
     """
+    check = Check("image")
     if channels not in (1, 3):
-        raise ValueError(f"image: channels must be 1 or 3, got {channels}")
-    array = numbers(values, "image", "values", own=2 if channels == 1 else 3)
+        check.fail(f"channels must be 1 or 3, got {channels}")
+    own = 2 if channels == 1 else 3
+    array = check.numbers(values, "values", own=own)
     if channels == 3 and array.shape[-1] != 3:
-        raise ValueError(f"image: the last axis of values must hold 3 channels, got shape {array.shape}")
+        check.fail(f"the last axis of values must hold 3 channels, got shape {array.shape}")
     if array.min() < 0 or array.max() > 1:
-        raise ValueError(f"image: values must lie in 0…1, got {array.min():g} to {array.max():g}")
-    return Panel(
-        kind="image",
-        arrays={"values": np.rint(array * 255) / 255},
-        own_axes={"values": 2 if channels == 1 else 3},
-        options={"channels": channels, "format": ".2f"},
-        label=label,
-        note=note,
-        sliders=slider_names(sliders),
-    )
+        check.fail(f"values must lie in 0…1, got {array.min():g} to {array.max():g}")
+    arrays = {"values": Values(np.rint(array * 255) / 255, own)}
+    return _panel(check, arrays, {"channels": channels, "format": ".2f"}, label, note, sliders)
 
 
 def readout(
@@ -283,7 +275,7 @@ def readout(
 ) -> Panel:
     """One sentence that says what the numbers mean at the current positions.
 
-    Arguments:
+    Args:
         template: text with fields such as `{prediction:.2f}`; a slider's name is a field too.
         values: name -> (*sliders,) numbers, or nested lists of strings.
 
@@ -294,24 +286,20 @@ def readout(
     >>> panel.options["parts"]
     ['at ', {'field': 'σ', 'format': ''}, ' the mean is ', {'field': 'mean', 'format': '.2f'}]
     """
+    check = Check("readout")
     parts: list[str | dict[str, str]] = []
+    formats: dict[str, list[str]] = {}
     for text, name, spec, _ in Formatter().parse(template):
         parts += [text] if text else []
-        parts += [{"field": name, "format": format_spec(spec or "", "readout")}] if name is not None else []
-    fields = {part["field"] for part in parts if isinstance(part, dict)}
-    if unused := sorted(set(values) - fields):
-        raise ValueError(f"readout: the template must use each value it is given, but not {unused}")
+        if name is not None:
+            parts.append({"field": name, "format": check.format(spec or "")})
+            formats.setdefault(name, []).append(spec or "")
+    if unused := sorted(set(values) - set(formats)):
+        check.fail(f"the template must use each value it is given, but not {unused}")
     arrays = {
-        name: texts(value) if is_text(value) else numbers(value, "readout", name, own=0)
+        name: Values(np.asarray(value, dtype=object), 0)
+        if is_text(value)
+        else Values(check.numbers(value, name, own=0), 0, formats[name], exact=True)
         for name, value in values.items()
     }
-    return Panel(
-        kind="readout",
-        arrays=arrays,
-        own_axes=dict.fromkeys(arrays, 0),
-        options={"parts": parts},
-        label=label,
-        note=note,
-        sliders=slider_names(sliders),
-        exact=frozenset(arrays),
-    )
+    return _panel(check, arrays, {"parts": parts}, label, note, sliders)

@@ -10,11 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from lib.explore.axes import thin
 from lib.explore.layout import Slider
 from lib.explore.panels import Panel
-from lib.plots import ACCENT, INK, LINE, QUIET, WARM, style
+from lib.explore.text import written
+from lib.plots import ACCENT, INK, LINE, QUIET, WARM, literal, style
 from lib.plots import heatmap as draw_heatmap
 
 DOTS = LinearSegmentedColormap.from_list("dots", [LINE, WARM])
@@ -41,13 +43,13 @@ def picture(
         figure = Figure(figsize=(4.4 * columns, 3.4 * rows + 0.2), layout="constrained")
         FigureCanvasAgg(figure)
         header = " · ".join(f"{name} = {slider.labels[position]}" for name, (slider, position) in stands.items())
-        figure.suptitle(header, fontsize=10, color=QUIET)
+        figure.suptitle(literal(header), fontsize=10, color=QUIET)
         for place, (panel, arrays) in enumerate(plots, start=1):
             axes = figure.add_subplot(rows, columns, place)
-            axes.set_title(panel.label, fontsize=10)
             DRAW[panel.kind](axes, panel.options, arrays, *(stands[name] for name, _ in panel.marks.values()))
+            axes.set_title(literal(panel.label), fontsize=10)
         if texts:
-            figure.supxlabel("\n".join(texts), fontsize=9.5, color=INK)
+            figure.supxlabel(literal("\n".join(texts)), fontsize=9.5, color=INK)
         file = BytesIO()
         figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
     return file.getvalue()
@@ -67,19 +69,6 @@ def _field(part: Mapping[str, str], now: Arrays, stands: Mapping[str, tuple[Slid
     return written(slider.values[position], spec) if spec else slider.labels[position]
 
 
-def written(value: float, spec: str) -> str:
-    """A number as the page writes it: Python's format, `.6g` by default, with short exponents and no minus zero.
-
-    >>> written(1234567.0, ".3g"), written(-0.001, ".2f"), written(7.0, "d")
-    ('1.23e6', '0.00', '7')
-    """
-    text = format(round(value) if spec.endswith("d") else value, spec or ".6g")
-    if text.startswith("-") and not text.strip("-0.,%"):
-        text = text[1:]
-    mantissa, mark, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if mark else text
-
-
 def _heatmap(axes: Axes, options: Options, now: Arrays, mark: Mark = None) -> None:
     values, limits = now["values"], np.array(options["limits"])
     if options["scale"] == "sqrt":
@@ -89,8 +78,8 @@ def _heatmap(axes: Axes, options: Options, now: Arrays, mark: Mark = None) -> No
     rows, columns, labels = options["rows"], options["columns"], (options["x_label"], options["y_label"])
     draw_heatmap(values, rows, columns, ax=axes, xlabel=labels[0], ylabel=labels[1], limits=ends, colorbar=False)
     axes.set_aspect("auto")
-    axes.set_xticks(list(few := thin(len(columns), 9)), [columns[i] for i in few])
-    axes.set_yticks(list(few := thin(len(rows), 9)), [rows[i] for i in few])
+    axes.set_xticks(list(few := thin(len(columns), 9)), [literal(columns[i]) for i in few])
+    axes.set_yticks(list(few := thin(len(rows), 9)), [literal(rows[i]) for i in few])
     if mark:
         axes.axhspan(mark[1] - 0.5, mark[1] + 0.5, fill=False, color=WARM, lw=1.2)
 
@@ -99,23 +88,27 @@ def _lines(axes: Axes, options: Options, now: Arrays, mark: Mark = None) -> None
     if options["dots"]:
         shades = now.get("dot_weights", np.zeros(len(options["dots"][0])))
         axes.scatter(*options["dots"], c=shades, cmap=DOTS, s=18, edgecolors=QUIET, linewidths=0.5)
-    for name, dashed, series in zip(options["names"], options["dashed"], now["values"], strict=True):
+    for dashed, series in zip(options["dashed"], now["values"], strict=True):
         look = {"ls": "--", "lw": 1.2, "color": QUIET} if dashed else {"ls": "-", "lw": 2}
-        axes.plot(options["x"], series, label=name or None, **look)
-    x, y = options["x_axis"], options["y_axis"]
-    axes.set(xscale="log" if x["log"] else "linear", yscale="log" if y["log"] else "linear")
-    axes.set(xlim=x["limits"], ylim=y["limits"], xlabel=x["label"], ylabel=y["label"])
+        axes.plot(options["x"], series, **look)
+    for side in (axes.xaxis, axes.yaxis):
+        ends, log = options[f"{side.axis_name}_axis"], options[f"{side.axis_name}_axis"]["log"]
+        axes.set(**{f"{side.axis_name}scale": "log" if log else "linear", f"{side.axis_name}lim": ends["limits"]})
+        side.set_ticks([tick for tick, _ in ends["ticks"]], labels=[text for _, text in ends["ticks"]])
+        side.set_minor_locator(NullLocator())
+        side.set_label_text(literal(ends["label"]))
     if mark:
         axes.axvline(mark[0].values[mark[1]], color=WARM, lw=1.2)
     if any(options["names"]):
-        axes.legend(fontsize=8, frameon=False)
+        drawn = [(line, literal(name)) for line, name in zip(axes.lines, options["names"], strict=False) if name]
+        axes.legend(*zip(*drawn, strict=True), fontsize=8, frameon=False)
 
 
 def _bars(axes: Axes, options: Options, now: Arrays) -> None:
     places = range(len(options["names"]))
     drawn = axes.barh(places, now["values"], color=ACCENT)
     axes.bar_label(drawn, [written(value, options["format"]) for value in now["values"]], padding=3, fontsize=8)
-    axes.set_yticks(list(places), options["names"])
+    axes.set_yticks(list(places), [literal(name) for name in options["names"]])
     axes.set_xlim(0, 1.15 * options["limits"][1])
     axes.invert_yaxis()
 

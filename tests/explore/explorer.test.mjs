@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { at, decode, extent, formatNumber, fraction, halfToNumber, nearest, shade, tableOf, thin } from "../../lib/explore/explorer.js";
+import { at, decode, distinct, extent, formatNumber, fraction, halfToNumber, nearest, shade, tableOf, thin } from "../../lib/explore/explorer.js";
 
 test("half-precision patterns stand for their IEEE numbers", () => {
   const patterns = { 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x0001: 2 ** -24, 0x03ff: 1023 * 2 ** -24, 0x3555: 0.333251953125, 0x8000: -0 };
@@ -19,6 +19,8 @@ test("bytes decode by dtype and scale, also from the middle of a shared buffer",
   assert.deepEqual([...levels.values], [0, 1]);
   view.setFloat32(8, 1e9, true);
   assert.equal(decode({ shape: [1], dtype: "float32", scale: 1, buffer: 0 }, [new DataView(memory, 8, 4)]).values[0], 1e9);
+  view.setFloat64(8, 16777217.1, true);
+  assert.equal(decode({ shape: [1], dtype: "float64", scale: 1, buffer: 0 }, [new DataView(memory, 8, 8)]).values[0], 16777217.1);
 });
 
 test("positions index the leading axes, row-major, and an axis of length 1 serves all", () => {
@@ -33,6 +35,19 @@ test("numbers are written as Python writes them", () => {
     [12345.678, ",.1f", "12,345.7"], [1e-7, ".2g", "1e-7"], [1234567, ".3g", "1.23e6"], [100, ".3g", "100"], [-0.001, ".2f", "0.00"], [7, "d", "7"],
     [0.5, "", "0.5"], ["山", "", "山"]];
   for (const [value, spec, text] of cases) assert.equal(formatNumber(value, spec), text, `${value} as ${spec}`);
+});
+
+test("numbers that differ get texts that differ, with no more digits than that takes", () => {
+  assert.deepEqual(distinct([0, 1], 2), ["0", "1"]);
+  assert.deepEqual(distinct([1000, 1001], 2), ["1000", "1001"]);
+  assert.deepEqual(distinct([1000000, 1000001, 1000002], 4), ["1000000", "1000001", "1000002"]);
+  assert.deepEqual(distinct([2e-10, 5e-10, 2e-10], 2), ["2e-10", "5e-10", "2e-10"]);
+  assert.deepEqual(distinct([0.1 + 0.2, 0.3], 2), ["0.30000000000000004", "0.29999999999999999"]);
+});
+
+test("a table of curves tells its rows apart", () => {
+  const far = { kind: "lines", x: [1000000, 1000001], x_format: "d", names: ["f"], x_axis: { label: "" }, format: ".3g" };
+  assert.deepEqual(tableOf(far, [1, 2], [1, 2])[1].map(([x]) => x), ["1000000", "1000001"]);
 });
 
 test("axes map their limits to 0 and 1, linearly or by ratio", () => {
@@ -61,6 +76,6 @@ test("nearest entry and extent", () => {
 test("a table holds each number once, rows down and columns across", () => {
   const panel = { kind: "heatmap", rows: ["r0", "r1"], columns: ["a", "b", "c"], format: "d" };
   assert.deepEqual(tableOf(panel, [9, 2, 3], [0, 1, 2, 3, 4, 5]), [["", "a", "b", "c"], [["r0", "0", "1", "2"], ["r1", "3", "4", "5"]]]);
-  const curves = { kind: "lines", x: [0, 0.5], names: ["f", "g"], x_axis: { label: "t" }, format: "d" };
+  const curves = { kind: "lines", x: [0, 0.5], x_format: ".4g", names: ["f", "g"], x_axis: { label: "t" }, format: "d" };
   assert.deepEqual(tableOf(curves, [2, 2], [1, 2, 3, 4]), [["t", "f", "g"], [["0", "1", "3"], ["0.5", "2", "4"]]]);
 });

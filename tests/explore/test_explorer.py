@@ -88,7 +88,7 @@ TWO = {"σ": SIGMAS, "kind": KINDS}
             "start names the slider 'T', but the sliders are ['σ']",
         ),
         (lambda: Explorer(ONE, [readout("x")], play="T"), "play names the slider 'T', but the sliders are ['σ']"),
-        (lambda: Explorer(ONE, [readout("x")], formats={"σ": "x"}), "slider: format must be one of"),
+        (lambda: Explorer(ONE, [readout("x")], formats={"σ": "x"}), "slider 'σ': format must be one of"),
         (
             lambda: Explorer(ONE, [heatmap(torch.zeros(3, 5, 7), label="w")]),
             "panel 0 (heatmap \"w\"): values has 3 positions on 'σ', expected 4 (or 1), shape (3, 5, 7)",
