@@ -77,7 +77,7 @@ class TransformerBlock(nn.Module):
         self.cross = make_cross(dim, heads) if make_cross else None
         self.cross_norm = norm_layer(dim) if make_cross else None
         self.feed_forward, self.feed_forward_norm = feed_forward(dim), norm_layer(dim)
-        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        self.dropout = nn.Dropout(dropout) if dropout else None
 
     @classmethod
     def from_torch(cls, other: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> Self:
@@ -143,7 +143,7 @@ class TransformerBlock(nn.Module):
         return norm(x) if self.pre else x
 
     def _add(self, x: Tensor, update: Tensor, norm: nn.Module) -> Tensor:
-        x = x + self.dropout(update)
+        x = x + (update if self.dropout is None else self.dropout(update))
         return x if self.pre else norm(x)
 
 

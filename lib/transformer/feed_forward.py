@@ -43,11 +43,12 @@ class FeedForward(nn.Module):
         self.up_proj = nn.Linear(dim, hidden)
         self.down_proj = nn.Linear(hidden, dim)
         self.activation = activation
-        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        self.dropout = nn.Dropout(dropout) if dropout else None
 
     def forward(self, x: Tensor) -> Tensor:
         check_features("x", x, self.dim)
-        return self.down_proj(self.dropout(self.activation(self.up_proj(x))))
+        hidden = self.activation(self.up_proj(x))  # (..., hidden)
+        return self.down_proj(hidden if self.dropout is None else self.dropout(hidden))
 
 
 class SwiGLU(nn.Module):

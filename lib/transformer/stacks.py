@@ -117,23 +117,24 @@ class Decoder(nn.Module):
         """
         check_features("x", x, self.dim, time=True)
         check_memory(memory, memory_mask, self.dim if self.cross_attention else None)
+        _check_caches(caches, options, len(self.blocks))
         time, past = x.shape[-2], 0 if caches is None else caches[0].length
         mask = _and_causal(mask, causal_mask(time, past + time, device=x.device))
         options |= {"memory": memory, "memory_mask": memory_mask, "need_weights": need_weights}
         maps: list[Tensor | None] = []
         cross_maps: list[Tensor | None] = []
-        for block, own in zip(self.blocks, _options_by_layer(caches, len(self.blocks), options), strict=True):
-            x, weights, cross_weights = block(x, mask, **own)
+        for layer, block in enumerate(self.blocks):
+            own = {} if caches is None else {"cache": caches[layer]}
+            x, weights, cross_weights = block(x, mask, **options, **own)
             maps.append(weights)
             cross_maps.append(cross_weights)
         return BlockOutput(self.norm(x), _stacked(maps), _stacked(cross_maps))
 
 
-def _options_by_layer(caches: Sequence[Any] | None, layers: int, options: dict[str, Any]) -> list[dict[str, Any]]:
+def _check_caches(caches: Sequence[Any] | None, options: dict[str, Any], layers: int) -> None:
     if "cache" in options or (caches is not None and len(caches) != layers):
         got = "one cache" if caches is None else len(caches)
         raise ValueError(f"caches must be {layers}, one a layer, got {got}")
-    return [options if caches is None else options | {"cache": caches[layer]} for layer in range(layers)]
 
 
 def _and_causal(mask: Tensor | None, causal: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The block: agreement with PyTorch's layers, what its parts promise, and where norm and dropout stand."""
+"""The block: what its parts promise, and where norm and dropout stand."""
 
 from functools import partial
 from typing import TypeVar
@@ -8,11 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.attention import MultiHeadAttention, causal_mask, padding_mask
-from lib.transformer import FeedForward, SwiGLU, TransformerBlock, alibi_bias
+from lib.attention import MultiHeadAttention, causal_mask
+from lib.transformer import Decoder, FeedForward, SwiGLU, TransformerBlock, alibi_bias
 
 M = TypeVar("M", bound=nn.Module)
 any_norm = pytest.mark.parametrize("norm", ["pre", "post"])
+
+
+class Counted(nn.LayerNorm):
+    """A norm of one's own."""
 
 
 @pytest.fixture(autouse=True)
@@ -23,36 +27,8 @@ def seed():
 def shaken(module: M) -> M:
     """Biases and norms get values of their own, so that one forgotten shows."""
     for parameter in module.parameters():
-        nn.init.normal_(parameter, std=0.3)
+        nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.3)
     return module
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("activation", [F.relu, F.gelu])
-@pytest.mark.parametrize("bias", [True, False])
-def test_equals_pytorchs_encoder_layer(norm_first: bool, activation, bias: bool):
-    theirs = nn.TransformerEncoderLayer(
-        12, 3, 20, activation=activation, bias=bias, norm_first=norm_first, batch_first=True, dtype=torch.float64
-    ).eval()
-    ours = TransformerBlock.from_torch(shaken(theirs)).eval()
-    x, mask = torch.randn(2, 5, 12, dtype=torch.float64), padding_mask([5, 3], 5)
-    expected = theirs(x, src_mask=~causal_mask(5), src_key_padding_mask=~mask[:, 0, 0])
-    torch.testing.assert_close(ours(x, causal_mask(5) & mask).output, expected)
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-def test_equals_pytorchs_decoder_layer(norm_first: bool):
-    theirs = nn.TransformerDecoderLayer(12, 3, 20, norm_first=norm_first, batch_first=True, dtype=torch.float64).eval()
-    ours = TransformerBlock.from_torch(shaken(theirs)).eval()
-    x, memory = torch.randn(2, 5, 12, dtype=torch.float64), torch.randn(2, 7, 12, dtype=torch.float64)
-    mask = padding_mask([7, 4], 7)
-    expected = theirs(x, memory, tgt_mask=~causal_mask(5), memory_key_padding_mask=~mask[:, 0, 0])
-    output, weights, cross_weights = ours(x, causal_mask(5), memory=memory, memory_mask=mask, need_weights=True)
-    torch.testing.assert_close(output, expected)
-    assert weights is not None
-    assert cross_weights is not None
-    assert (weights[..., ~causal_mask(5)] == 0).all()
-    assert (cross_weights[1, ..., 4:] == 0).all()
 
 
 @any_norm
@@ -66,6 +42,33 @@ def test_two_changes_are_added_each_with_its_norm(norm):
         x1 = first(x + block.attention(x)[0])
         expected = second(x1 + block.feed_forward(x1))
     torch.testing.assert_close(block(x).output, expected)
+
+
+@any_norm
+@pytest.mark.parametrize("norm_layer", [nn.LayerNorm, nn.RMSNorm, partial(nn.LayerNorm, eps=0.5, bias=False)])
+def test_three_changes_are_added_each_with_its_norm(norm, norm_layer):
+    block = shaken(TransformerBlock(12, 3, norm=norm, cross_attention=True, norm_layer=norm_layer))
+    x, memory = torch.randn(2, 5, 12), torch.randn(2, 7, 12)
+    steps = [
+        (block.attention_norm, lambda x: block.attention(x)[0]),
+        (block.cross_norm, lambda x: block.cross(x, memory)[0]),
+        (block.feed_forward_norm, block.feed_forward),
+    ]
+    expected = x
+    for one_norm, change in steps:
+        expected = expected + change(one_norm(expected)) if norm == "pre" else one_norm(expected + change(expected))
+    torch.testing.assert_close(block(x, memory=memory).output, expected)
+
+
+@any_norm
+@pytest.mark.parametrize("norm_layer", [nn.RMSNorm, partial(nn.LayerNorm, eps=0.5, bias=False), Counted])
+def test_every_norm_is_made_by_norm_layer(norm, norm_layer):
+    block = TransformerBlock(12, 3, norm=norm, cross_attention=True, norm_layer=norm_layer)
+    norms = [block.attention_norm, block.cross_norm, block.feed_forward_norm]
+    assert len({id(one) for one in norms}) == 3
+    for one in norms:
+        assert type(one) is type(norm_layer(12))
+        assert one.extra_repr() == norm_layer(12).extra_repr()
 
 
 def test_at_zero_weights_a_pre_ln_block_is_the_identity_and_a_post_ln_block_norms_twice():
@@ -119,6 +122,17 @@ def test_what_a_block_is_made_of_can_be_chosen():
     assert isinstance(block.feed_forward_norm, nn.RMSNorm)
     narrow = TransformerBlock(12, 3, feed_forward=partial(FeedForward, hidden=5))
     assert narrow.get_parameter("feed_forward.up_proj.weight").shape == (5, 12)
+
+
+def test_the_attention_that_reads_memory_can_be_chosen():
+    biased = partial(MultiHeadAttention, bias=True)
+    block = TransformerBlock(12, 3, cross_attention=biased)
+    assert block.get_parameter("cross.q_proj.bias").shape == (12,)
+    assert block.attention.q_proj.bias is None
+    x, memory = torch.randn(2, 5, 12), torch.randn(2, 7, 12)
+    for stack in (Decoder(12, 3, 2, cross_attention=biased), block):
+        output = stack(x, memory).output if isinstance(stack, Decoder) else stack(x, memory=memory).output
+        assert output.shape == x.shape
 
 
 class CachedAttention(nn.Module):

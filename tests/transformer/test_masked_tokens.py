@@ -47,8 +47,33 @@ def test_the_seed_decides():
     assert not torch.equal(draw()[1], draw(seed=2)[1])
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("shape", [(), (7,), (0, 5), (3, 0), (2, 3, 4)], ids=str)
+def test_shape_and_type_are_kept(shape: tuple, dtype: torch.dtype):
+    tokens, generator = torch.ones(shape, dtype=dtype), torch.Generator().manual_seed(0)
+    read, chosen = mask_tokens(tokens, mask_token=5, vocab_size=4, generator=generator, probability=0.9)
+    assert (read.shape, read.dtype) == (tokens.shape, dtype)
+    assert (chosen.shape, chosen.dtype) == (tokens.shape, torch.bool)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool, torch.uint8, torch.complex64], ids=str)
+def test_tokens_are_integers(dtype: torch.dtype):
+    with pytest.raises(ValueError, match=f"tokens must be integers .*, got {dtype}"):
+        mask_tokens(torch.ones(2, 3).to(dtype), mask_token=5, vocab_size=4, generator=torch.Generator())
+
+
+def test_a_negative_mask_token_is_named():
+    with pytest.raises(ValueError, match="mask_token must be at least 0, got -1"):
+        mask_tokens(TOKENS, mask_token=-1, vocab_size=4, generator=torch.Generator())
+
+
 @pytest.mark.parametrize(
-    ("probability", "size", "message"), [(1.5, 9, "probability must lie in 0 … 1, got 1.5"), (0.1, 0, "got 0")]
+    ("probability", "size", "message"),
+    [
+        (1.5, 9, "probability must lie in 0 … 1, got 1.5"),
+        (float("nan"), 9, "probability must lie in 0 … 1, got nan"),
+        (0.1, 0, "vocab_size must be at least 1, got 0"),
+    ],
 )
 def test_bad_input_is_named(probability: float, size: int, message: str):
     with pytest.raises(ValueError, match=message):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lib.attention import MultiHeadAttention, causal_mask
 from lib.transformer import LearnedPositions, alibi_bias, alibi_slopes, apply_rope, sinusoidal_positions
 
 
@@ -28,6 +29,17 @@ class TestSinusoidal:
 
     def test_far_positions_keep_their_digits(self):
         assert sinusoidal_positions(100_001, 2)[-1, 0].item() == pytest.approx(math.sin(100_000), abs=1e-6)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+    def test_numbers_of_the_default_type_are_rounded_once(self, dtype: torch.dtype):
+        torch.set_default_dtype(torch.float64)
+        precise = sinusoidal_positions(3000, 6)
+        torch.set_default_dtype(dtype)
+        try:
+            table = sinusoidal_positions(3000, 6)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert torch.equal(table, precise.to(dtype))
 
     def test_no_position_is_an_empty_table(self):
         assert sinusoidal_positions(0, 4).shape == (0, 4)
@@ -138,6 +150,33 @@ class TestRope:
         apply_rope(x)
         assert torch.equal(x, before)
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+    @layouts
+    def test_far_positions_keep_their_digits_in_half_precision(self, layout, dtype: torch.dtype):
+        x, positions = torch.randn(3, 8).to(dtype), torch.tensor([1000, 30_001, 100_003])
+        expected = apply_rope(x.double(), positions, layout=layout)
+        turned = apply_rope(x, positions, layout=layout).double()
+        torch.testing.assert_close(turned, expected, atol=torch.finfo(dtype).eps * 4, rtol=0)
+
+    @layouts
+    def test_positions_of_a_batch_are_told_from_those_of_heads(self, layout):
+        x, positions = torch.randn(3, 3, 5, 4), torch.randint(50, (3, 5))
+        with pytest.raises(ValueError, match=r"broadcast axis by axis to \(3, 3, 5\), got \(3, 5\)"):
+            apply_rope(x, positions, layout=layout)
+        turned = apply_rope(x, positions[:, None], layout=layout)  # (batch, 1, time)
+        for row, own in zip(range(3), positions, strict=True):
+            torch.testing.assert_close(turned[row], apply_rope(x[row], own, layout=layout))
+
+    @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.complex64, torch.bool], ids=str)
+    def test_only_real_numbers_are_turned(self, dtype: torch.dtype):
+        with pytest.raises(ValueError, match=rf"real numbers, got \(5, 4\) {dtype}"):
+            apply_rope(torch.ones(5, 4).to(dtype))
+
+    @pytest.mark.parametrize("dtype", [torch.complex64, torch.bool], ids=str)
+    def test_positions_are_numbers(self, dtype: torch.dtype):
+        with pytest.raises(ValueError, match=rf"positions must be \(5,\) .* got \(5,\) {dtype}"):
+            apply_rope(torch.ones(5, 4), torch.ones(5).to(dtype))
+
     @pytest.mark.parametrize(
         ("x", "options", "message"),
         [
@@ -152,6 +191,20 @@ class TestRope:
     def test_bad_input_is_named(self, x: Tensor, options: dict, message: str):
         with pytest.raises(ValueError, match=message):
             apply_rope(x, **options)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda device: sinusoidal_positions(5, 4, device=device),
+        lambda device: alibi_slopes(3, device=device),
+        lambda device: alibi_bias(3, 5, device=device),
+    ],
+    ids=["sinusoidal", "slopes", "bias"],
+)
+def test_a_device_can_be_chosen(make):
+    assert make("meta").device.type == "meta"
+    assert make(None).device.type == "cpu"
 
 
 class TestAlibi:
@@ -179,6 +232,30 @@ class TestAlibi:
 
     def test_fewer_queries_are_the_last_rows(self):
         assert torch.equal(alibi_bias(3, 2, 7), alibi_bias(3, 7)[:, 5:])
+
+    def test_more_queries_than_keys_still_end_together(self):
+        assert torch.equal(alibi_bias(3, 7, 2), alibi_bias(3, 7)[..., 5:])
+
+    @pytest.mark.parametrize("make", [lambda: alibi_bias(12, 600), lambda: alibi_slopes(12)], ids=["bias", "slopes"])
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+    def test_the_type_is_the_default_one_and_numbers_are_rounded_once(self, dtype: torch.dtype, make):
+        assert make().dtype == torch.float32
+        torch.set_default_dtype(torch.float64)
+        precise = make()
+        torch.set_default_dtype(dtype)
+        try:
+            assert torch.equal(make(), precise.to(dtype))
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+    @pytest.mark.parametrize("need_weights", [True, False])
+    def test_attention_in_half_precision_takes_it(self, dtype: torch.dtype, need_weights: bool):
+        attend, x, bias = MultiHeadAttention(12, 3), torch.randn(2, 300, 12), alibi_bias(3, 300)
+        expected, _ = attend(x, mask=causal_mask(300), bias=bias)
+        half = attend.to(dtype)(x.to(dtype), mask=causal_mask(300), need_weights=need_weights, bias=bias)[0]
+        assert half.dtype == dtype
+        torch.testing.assert_close(half.float(), expected, atol=0.02, rtol=0.02)
 
     def test_bad_input_is_named(self):
         with pytest.raises(ValueError, match="heads must be at least 1, got 0"):

@@ -1,8 +1,8 @@
-"""Stacks of blocks: agreement with PyTorch's, masks, the weights of all layers, and counts of parameters."""
+"""Stacks of blocks: masks, caches, the weights of all layers, and counts of parameters."""
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lib.attention import causal_mask, padding_mask
 from lib.transformer import Decoder, Encoder, SwiGLU, TransformerBlock, alibi_bias, count_parameters
@@ -11,37 +11,6 @@ from lib.transformer import Decoder, Encoder, SwiGLU, TransformerBlock, alibi_bi
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
-
-
-def copied(theirs: nn.TransformerEncoder | nn.TransformerDecoder) -> tuple[nn.ModuleList, nn.Module]:
-    layers = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
-    blocks = [TransformerBlock.from_torch(layer) for layer in theirs.layers if isinstance(layer, layers)]
-    return nn.ModuleList(blocks).eval(), theirs.norm or nn.Identity()
-
-
-def test_an_encoder_equals_pytorchs():
-    layer = nn.TransformerEncoderLayer(12, 3, 48, norm_first=True, batch_first=True)
-    theirs = nn.TransformerEncoder(layer, 3, nn.LayerNorm(12), enable_nested_tensor=False).eval()
-    for parameter in theirs.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    ours = Encoder(12, 3, 3)
-    ours.blocks, ours.norm = copied(theirs)
-    x, mask = torch.randn(2, 5, 12), padding_mask([5, 3], 5)
-    expected = theirs(x, src_key_padding_mask=~mask[:, 0, 0])
-    torch.testing.assert_close(ours(x, mask)[0], expected, atol=1e-4, rtol=1e-4)
-
-
-def test_a_decoder_equals_pytorchs():
-    layer = nn.TransformerDecoderLayer(12, 3, 48, norm_first=True, batch_first=True)
-    theirs = nn.TransformerDecoder(layer, 3, nn.LayerNorm(12)).eval()
-    for parameter in theirs.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    ours = Decoder(12, 3, 3)
-    ours.blocks, ours.norm = copied(theirs)
-    x, memory, mask = torch.randn(2, 5, 12), torch.randn(2, 7, 12), padding_mask([7, 4], 7)
-    causal = nn.Transformer.generate_square_subsequent_mask(5)
-    expected = theirs(x, memory, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=~mask[:, 0, 0])
-    torch.testing.assert_close(ours(x, memory, memory_mask=mask).output, expected, atol=1e-4, rtol=1e-4)
 
 
 def test_pre_ln_ends_with_a_norm_and_post_ln_has_it_already():
@@ -102,6 +71,57 @@ def test_a_further_mask_of_a_decoder_counts_besides_the_causal_one():
     weights = decoder(x, mask=padding_mask([5, 2], 5), need_weights=True).weights
     assert (weights[..., ~causal_mask(5)] == 0).all()
     assert (weights[1, ..., 2:] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (causal_mask(5).float(), "mask must be boolean"),
+        (causal_mask(5).int(), "mask must be boolean"),
+        (causal_mask(4), r"mask of shape \(4, 4\) does not broadcast"),
+        (torch.ones(2, 1, 5, 6, dtype=torch.bool), r"mask of shape \(2, 1, 5, 6\) does not broadcast"),
+        (torch.ones(3, 1, 5, 5, dtype=torch.bool), r"mask of shape \(3, 1, 5, 5\)"),
+        (torch.ones(2, 4, 5, 5, dtype=torch.bool), r"mask of shape \(2, 4, 5, 5\)"),
+    ],
+)
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_mask_that_does_not_fit_a_decoder_is_named(mask: Tensor, message: str, need_weights: bool):
+    with pytest.raises(ValueError, match=message):
+        Decoder(12, 3, 2, cross_attention=False)(torch.zeros(2, 5, 12), mask=mask, need_weights=need_weights)
+
+
+@pytest.mark.parametrize("batch", [2, 3])  # with 3 as many as heads
+@pytest.mark.parametrize("where", ["mask", "memory_mask"])
+def test_a_mask_for_a_batch_is_not_taken_for_one_for_heads(where: str, batch: int):
+    x, mask = torch.randn(batch, 5, 12), torch.ones(batch, 5, 5, dtype=torch.bool)
+    with pytest.raises(ValueError, match=rf"mask of shape \({batch}, 5, 5\)"):
+        Decoder(12, 3, 2)(x, x, **{where: mask})
+    with pytest.raises(ValueError, match=rf"mask of shape \({batch}, 5, 5\)"):
+        Encoder(12, 3, 2)(x, mask)
+    Decoder(12, 3, 2)(x, x, **{where: mask[:, None]})
+
+
+def test_each_layer_of_a_decoder_has_a_cache_of_its_own():
+    decoder, x = Decoder(12, 3, 2, cross_attention=False), torch.zeros(2, 5, 12)
+    for caches in ([], [object()], [object()] * 3):
+        with pytest.raises(ValueError, match=f"caches must be 2, one a layer, got {len(caches)}"):
+            decoder(x, caches=caches)
+    with pytest.raises(ValueError, match="caches must be 2, one a layer, got one cache"):
+        decoder(x, cache=object())
+    with pytest.raises(ValueError, match="cache must not be given to an encoder"):
+        Encoder(12, 3, 2)(x, cache=object())
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_row_with_nothing_to_attend_to_gets_no_update_from_attention(norm):
+    decoder, x = Decoder(12, 3, 1, norm=norm, cross_attention=False), torch.randn(2, 5, 12, requires_grad=True)
+    for need_weights in (True, False):
+        output = decoder(x, mask=torch.zeros(5, 5, dtype=torch.bool), need_weights=need_weights).output
+        alone = decoder.blocks[0]
+        alone.attention.out_proj.weight.data.zero_()
+        torch.testing.assert_close(output, decoder(x).output)
+        (grad,) = torch.autograd.grad(output.square().sum(), x)
+        assert grad.isfinite().all()
 
 
 def test_a_bias_reaches_each_layer():
