@@ -110,15 +110,13 @@ class MultiHeadAttention(nn.Module):
         (batch, query, dim), and the weights (batch, heads, query, key) if asked for, else None, and the fused kernel
         does the work. Raises ValueError where shapes don't fit.
         """
-        context = query if context is None else context
         check_width("query", query, self.dim)
-        check_width("context", context, self.dim)
         past = 0 if cache is None else cache.length
-        if mask is not None:
-            new = context.shape[-2]
-            check_mask(mask, (*context.shape[:-2], self.heads, query.shape[-2], past + new))
-            for_any_head = mask.any(-3) if mask.ndim > 2 else mask  # (batch, query, past + new)
-            context = blank_unseen(context, for_any_head[..., -new:])
+        if context is None:
+            context = query
+        else:
+            check_width("context", context, self.dim)
+            context = self._without_hidden(context, query, mask, past)
         q, k, v = self.project(query, context, past)
         if cache is not None:
             k, v = cache.update(k, v)
@@ -143,3 +141,12 @@ class MultiHeadAttention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         heads = x.shape[-1] // self.head_dim  # -1 would be ambiguous where x is empty
         return x.view(*x.shape[:-1], heads, self.head_dim).transpose(-3, -2)  # (batch, heads, time, head_dim)
+
+    def _without_hidden(self, context: Tensor, query: Tensor, mask: Tensor | None, past: int) -> Tensor:
+        """Blank what no head sees before it is projected: else a NaN would reach the gradient of the weights."""
+        if mask is None:
+            return context
+        new = context.shape[-2]
+        check_mask(mask, (*context.shape[:-2], self.heads, query.shape[-2], past + new))
+        for_any_head = mask.any(-3) if mask.ndim > 2 else mask  # (batch, query, past + new)
+        return blank_unseen(context, for_any_head[..., -new:])

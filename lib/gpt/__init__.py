@@ -5,7 +5,7 @@ from lib.gpt.config import GPTConfig
 from lib.gpt.generation import generate, window_start
 from lib.gpt.kv_cache import KVCache
 from lib.gpt.kv_memory import SHAPES, ModelShape, kv_cache_bytes
-from lib.gpt.model import MiniGPT
+from lib.gpt.model import MiniGPT, SelfAttention
 from lib.gpt.preferences import answer_log_prob, dpo_loss, group_advantages, implicit_reward
 from lib.gpt.sampling import apply_temperature, keep_top_k, keep_top_p, next_token_probabilities, sample
 from lib.gpt.scaling_laws import PowerLaw, chinchilla_loss, compute_optimal, fit_power_law, training_flops
@@ -21,6 +21,7 @@ __all__ = [
     "MiniGPT",
     "ModelShape",
     "PowerLaw",
+    "SelfAttention",
     "answer_log_prob",
     "apply_temperature",
     "chinchilla_loss",

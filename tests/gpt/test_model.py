@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from transformers import GPT2Config, PreTrainedConfig
 
-from lib.attention import causal_mask
-from lib.gpt import GPTConfig, MiniGPT, generate
+from lib.attention import MultiHeadAttention, causal_mask
+from lib.gpt import GPTConfig, MiniGPT, SelfAttention, generate
 from lib.transformer import count_parameters
 from tests.gpt.models import CONFIG, gpt, gpt2, some_tokens
 
@@ -110,7 +110,10 @@ class TestOneForwardPass:
     """Training, generation with and without the cache, hooks and a changed part: all run the same code."""
 
     def generated(self, model: MiniGPT) -> list[Tensor]:
-        return [generate(model, some_tokens(2, 3), 12, temperature=0, use_cache=cached) for cached in (True, False)]
+        """With and without the cache; drawn, so that any change of the logits shows sooner or later."""
+        draws = [Generator().manual_seed(5) for _ in range(2)]
+        start = some_tokens(8, 3)
+        return [generate(model, start, 12, use_cache=g is draws[0], generator=g) for g in draws]
 
     def test_a_changed_activation_changes_what_is_generated(self):
         model = gpt()
@@ -205,3 +208,22 @@ class TestFromGPT2:
         theirs = gpt2(positions=9).to(dtype)
         ours = MiniGPT.from_gpt2(theirs)
         assert {parameter.dtype for parameter in ours.parameters()} == {dtype}
+
+
+class TestSelfAttention:
+    @any_heads
+    def test_it_is_multi_head_attention_with_one_matrix(self, kv_heads: int):
+        torch.manual_seed(0)
+        ours, plain = SelfAttention(24, 6, kv_heads=kv_heads), MultiHeadAttention(24, 6, kv_heads=kv_heads, bias=True)
+        sizes = (24, 4 * kv_heads, 4 * kv_heads)
+        state = {f"out_proj.{kind}": ours.out_proj.state_dict()[kind] for kind in ("weight", "bias")}
+        for kind, stacked in ours.qkv_proj.state_dict().items():
+            state |= {f"{name}_proj.{kind}": part for name, part in zip("qkv", stacked.split(sizes), strict=True)}
+        plain.load_state_dict(state)
+        x, mask = torch.randn(2, 5, 24), causal_mask(5)
+        for need_weights in (False, True):
+            torch.testing.assert_close(ours(x, None, mask, need_weights), plain(x, None, mask, need_weights))
+
+    def test_another_context_is_refused(self):
+        with pytest.raises(ValueError, match="context must be left out"):
+            SelfAttention(8, 2)(torch.zeros(1, 5, 8), torch.zeros(1, 5, 8))
