@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers import BertConfig, GPT2Config, LlamaConfig
 
 from lib.attention import MultiHeadAttention, causal_mask, dot_product_attention
 from lib.training import fit
@@ -21,7 +22,9 @@ from lib.transformer import (
     count_parameters,
     sinusoidal_positions,
 )
+from tests.claims.prose import almost, stated, stated_text
 
+PAGE = "transformer"
 Norm = Literal["pre", "post"]
 ORDER = torch.tensor([3, 0, 7, 1, 9, 4, 2, 8, 6, 5])
 
@@ -40,8 +43,9 @@ def matrices(module: nn.Module) -> int:
 def test_t1_a_block_keeps_the_shape_and_has_12_d_squared_weights_two_thirds_in_the_ffn(feed_forward, dim: int):
     block = TransformerBlock(dim, 4, feed_forward=feed_forward)
     assert block(torch.randn(2, 7, dim)).output.shape == (2, 7, dim)
-    assert matrices(block.attention) == 4 * dim**2
-    assert matrices(block.feed_forward) == 8 * dim**2
+    assert matrices(block) == stated(PAGE, r"一个块大约有 (\d+)d\^2 个参数") * dim**2
+    assert matrices(block.attention) == stated(PAGE, r"四个 d\\times d 的矩阵，(\d+)d\^2") * dim**2
+    assert matrices(block.feed_forward) == stated(PAGE, r"d\\times 4d 两个，(\d+)d\^2") * dim**2
     assert matrices(block.feed_forward) / matrices(block) == pytest.approx(2 / 3)
 
 
@@ -54,7 +58,7 @@ def test_t1_gpt_2_small_counted_from_the_parts():
     with torch.device("meta"):
         stack = Decoder(768, 12, 12, cross_attention=False, attention=partial(MultiHeadAttention, bias=True))
         parts = nn.ModuleList([nn.Embedding(50257, 768), LearnedPositions(1024, 768), stack])
-    assert count_parameters(parts) == 124_439_808
+    assert count_parameters(parts) == stated(PAGE, r"(\d+) 个，也就是通常说的")
 
 
 class Sorter(nn.Module):
@@ -105,20 +109,26 @@ def test_t2_at_initialisation_the_last_gradient_falls_with_depth_in_pre_ln_only(
 
 
 @pytest.mark.parametrize(
-    ("norm", "layers", "warmup", "low", "high"),
-    [("pre", 12, 0, 0.0, 0.4), ("post", 12, 0, 1.6, 2.0), ("post", 12, 60, 0.0, 1.55), ("post", 2, 0, 0.0, 0.4)],
+    ("norm", "layers", "warm", "low", "high"),
+    [
+        ("pre", 12, False, 0.0, 0.4),
+        ("post", 12, False, 1.6, 2.0),
+        ("post", 12, True, 0.0, 1.55),
+        ("post", 2, False, 0.0, 0.4),
+    ],
     ids=["Pre-LN", "Post-LN", "Post-LN with warm-up", "Post-LN, shallow"],
 )
 def test_t2_only_a_deep_post_ln_stack_does_not_train_without_warm_up(
-    norm: Norm, layers: int, warmup: int, low: float, high: float
+    norm: Norm, layers: int, warm: bool, low: float, high: float
 ):
+    warmup = int(stated(PAGE, r"Post-LN 12 层，前 (\d+) 步预热"))
     history = fit(
         Sorter(norm, layers),
         digits(1),
         sorting_loss,
         steps=120,
-        lr=4e-3,
-        warmup=warmup,
+        lr=stated(PAGE, r"学习率 ([\d.]+)，从第一步就用足"),
+        warmup=warmup if warm else 0,
         schedule="cosine",
         optimizer=partial(torch.optim.AdamW, foreach=True),
     )
@@ -178,13 +188,37 @@ def test_t4_equal_tokens_under_a_causal_mask_alone_stay_equal():
     torch.testing.assert_close(output, output[:1].expand_as(output))
 
 
-def test_numbers_that_the_prose_states():
-    assert round(math.log(6), 2) == 1.79
+DIGITS = {"三": 3, "七": 7, "三千八百": 3800}
+
+
+def test_numbers_of_the_sorting_task_that_the_prose_states():
+    assert math.log(6) == almost(PAGE, r"\\ln 6 = ([\d.]+)")
     drawn = torch.cartesian_prod(*[torch.arange(6)] * 6).sort(1).values  # all 6⁶ sequences, sorted
     share = torch.stack([(drawn == digit).float().mean(0) for digit in range(6)])
-    assert round(torch.special.entr(share).sum(0).mean().item(), 2) == 1.24  # guessing by place alone
-    assert round(2.3e19 / 3.3e18) == 7
-    assert round(8 * 4096 / 3) == 10923
-    assert math.ceil(8 * 4096 / 3 / 256) * 256 == 11008
-    assert round(100 * 50257 * 768 / 124_439_808) == 31
-    assert 38e6 < 50257 * 768 < 39e6
+    guessed_by_place = torch.special.entr(share).sum(0).mean().item()
+    assert guessed_by_place == almost(PAGE, r"只凭位置猜.{0,20}损失也能到 ([\d.]+)")
+
+
+def test_numbers_of_models_that_the_prose_states():
+    gnmt, base = (stated(PAGE, rf"用了 ([\d.]+)\\times10\^\{{{power}\}}") for power in (19, 18))
+    assert round(10 * gnmt / base) == DIGITS[stated_text(PAGE, "(.)倍的计算量")]
+    assert round(8 * 4096 / 3) == stated(PAGE, r"8d/3 \\approx (\d+)")
+    assert math.ceil(8 * 4096 / 3 / 256) * 256 == stated(PAGE, r"凑成 256 的倍数，就是它用的 (\d+)")
+    total, embedding = stated(PAGE, r"(\d+) 个，也就是通常说的"), 50257 * 768
+    assert round(10 * embedding / total) == DIGITS[stated_text(PAGE, r"times768 个，占(.)成")]
+    assert embedding // 10**6 == DIGITS[stated_text(PAGE, r"还得再多(.{4})多万个")] // 100
+    with torch.device("meta"):
+        config = LlamaConfig()  # its defaults are those of LLaMA-7B
+    assert config.hidden_size == stated(PAGE, r"LLaMA-7B 的 d = (\d+)")
+    assert config.intermediate_size == stated(PAGE, r"就是它用的 (\d+)")
+
+
+def test_numbers_of_conventions_that_the_prose_states():
+    theirs, ours = nn.TransformerEncoderLayer(8, 2), TransformerBlock(8, 2)
+    assert theirs.dropout.p == stated(PAGE, r"PyTorch 的块缺省 ([\d.]+)，还落在")
+    assert theirs.linear1.out_features == stated(PAGE, r"`dim_feedforward` 缺省是 (\d+)")
+    exponent = stated(PAGE, r"\\varepsilon 是 10\^\{(-\d+)\}，和 PyTorch 一样")
+    assert theirs.norm1.eps == ours.attention_norm.eps == pytest.approx(10**exponent)
+    assert BertConfig().layer_norm_eps == pytest.approx(10 ** stated(PAGE, r"BERT 用 10\^\{(-\d+)\}"))
+    assert not theirs.norm_first
+    assert GPT2Config().activation_function == stated_text(PAGE, r"GELU 的 tanh 近似（`(\w+)`）")

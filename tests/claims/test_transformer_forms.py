@@ -10,7 +10,9 @@ from torch import Generator, Tensor, nn
 from lib.attention import causal_mask
 from lib.training import fit
 from lib.transformer import Decoder, Encoder, LearnedPositions, RotaryAttention, mask_tokens, sinusoidal_positions
+from tests.claims.prose import stated, stated_text
 
+PAGE = "transformer"
 MASK, START = 8, 9
 ADAMW = partial(torch.optim.AdamW, foreach=True)
 
@@ -32,8 +34,17 @@ def test_t8_bert_chooses_15_percent_and_splits_them_80_10_10():
     words = torch.randint(1000, (300, 512), generator=Generator().manual_seed(0))
     seen, chosen = mask_tokens(words, mask_token=1000, vocab_size=1000, generator=Generator().manual_seed(1))
     masked, same = (seen == 1000)[chosen].float().mean().item(), (seen == words)[chosen].float().mean().item()
-    assert [round(100 * x) for x in (chosen.float().mean().item(), masked, 1 - masked - same, same)] == [15, 80, 10, 10]
+    sentences = ["随机选 (\\d+)% 的 token", "(\\d+)% 换成 `\\[MASK\\]`", "(\\d+)% 换成一个随机的词", "(\\d+)% 原样不动"]
+    measured = (chosen.float().mean().item(), masked, 1 - masked - same, same)
+    assert [round(100 * x) for x in measured] == [stated(PAGE, sentence) for sentence in sentences]
     assert torch.equal(seen[~chosen], words[~chosen])
+
+
+def test_t8_what_a_sentence_keeps_and_loses_follows_from_the_shares():
+    chosen, masked = stated(PAGE, r"随机选 (\d+)% 的 token"), stated(PAGE, r"其中 (\d+)% 换成")
+    assert chosen * masked / 100 == stated(PAGE, r"= (\d+)\\% 变成")
+    assert chosen * stated(PAGE, r"(\d+)% 原样不动") / 100 == stated(PAGE, r"= ([\d.]+)\\% 不变但要算")
+    assert 100 // chosen == {"六": 6}[stated_text(PAGE, "信号少了(.)倍多")]
 
 
 class DecoderOnly(nn.Module):

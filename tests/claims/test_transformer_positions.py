@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers import BertConfig, GPT2Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.gptj.modeling_gptj import rotate_every_two
 from transformers.models.llama.modeling_llama import rotate_half
@@ -22,6 +23,9 @@ from lib.transformer import (
     apply_rope,
     sinusoidal_positions,
 )
+from tests.claims.prose import almost, stated, stated_text
+
+PAGE = "transformer"
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +65,8 @@ def test_t5_low_dimensions_are_fast_and_high_ones_slow():
     steps = sinusoidal_positions(50, 64).unflatten(1, (-1, 2)).diff(dim=0).norm(dim=-1).mean(0)
     assert (steps.diff() < 0).all()
     turns = 2 * math.pi / speeds(64)
-    assert round(turns[0].item(), 2) == 6.28
-    assert round(turns[-1].item()) == 47117
+    assert turns[0].item() == almost(PAGE, r"转一圈是 2\\pi = ([\d.]+) 个位置")
+    assert turns[-1].item() // 1000 == {"四万七千": 47}[stated_text(PAGE, "转一圈要(.{4})多个位置")]
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
@@ -112,6 +116,11 @@ def test_t7_under_a_causal_mask_slope_times_key_position_gives_the_same_weights(
     expected, _ = dot_product_attention(q, k, v, causal_mask(7), bias=alibi_bias(4, 7))
     torch.testing.assert_close(dot_product_attention(q, k, v, causal_mask(7), bias=by_place)[0], expected)
     assert not torch.allclose(dot_product_attention(q, k, v, bias=by_place)[0], expected, atol=0.05)
+
+
+def test_t7_tables_of_bert_and_gpt_2_are_as_long_as_stated():
+    assert BertConfig().max_position_embeddings == stated(PAGE, r"BERT 的表有 (\d+) 行")
+    assert GPT2Config().n_positions == stated(PAGE, r"GPT-2 的有 (\d+) 行")
 
 
 def test_t7_past_the_table_of_learned_positions_is_an_error_and_unused_rows_never_learn():
@@ -165,7 +174,9 @@ def recall_loss(model: nn.Module, drawn: Tensor) -> Tensor:
 def test_t7_beyond_the_length_trained_on(kind: str, twice: tuple[float, float], end: tuple[float, float]):
     model, (test,) = Recaller(kind), next(tokens(9, 300, 64))
     optimizer = partial(torch.optim.AdamW, foreach=True)
-    fit(model, tokens(1, 32, 16), recall_loss, steps=120, lr=1e-2, optimizer=optimizer)
+    length, longest = (int(stated(PAGE, pattern)) for pattern in (r"训练时长度是 (\d+)", r"测试时长到 (\d+)"))
+    assert test.shape[1] == longest
+    fit(model, tokens(1, 32, length), recall_loss, steps=120, lr=1e-2, optimizer=optimizer)
     with torch.no_grad():
         hits = (model(test)[:, 1:].argmax(-1) == test[:, :-1]).float().mean(0)
     assert hits[:15].mean() > 0.9
