@@ -25,18 +25,48 @@
     off(event, callback) { this.#listeners.set(event, (this.#listeners.get(event) ?? []).filter((known) => known !== callback)); }
   }
 
-  async function mount() {
-    window.explorers = [];
-    const embedded = document.querySelector('script[type="application/vnd.jupyter.widget-state+json"]');
-    if (!embedded) return;
-    const { state } = JSON.parse(embedded.textContent);
+  const FAILED = { zh: "这个演示没能启动，下面是它的图。", en: "This explorer didn't start; here is its picture." };
+
+  /** Show the picture that stands there for readers without JavaScript, under one sentence that says why. */
+  function fallBack(slot, error) {
+    console.error(error);
+    const picture = document.createElement("template");
+    picture.innerHTML = slot.querySelector("noscript")?.textContent ?? "";
+    const message = document.createElement("p");
+    message.className = "explorer-failed";
+    message.textContent = FAILED[document.documentElement.lang.slice(0, 2)] ?? FAILED.en;
+    slot.replaceChildren(message, picture.content);
+  }
+
+  /** The widget's code and the states of all explorers, as the build embedded them. */
+  async function load() {
+    const { state } = JSON.parse(document.querySelector('script[type="application/vnd.jupyter.widget-state+json"]').textContent);
     const { _esm, _css } = Object.values(state).find((entry) => entry.state._esm).state;
     document.head.append(Object.assign(document.createElement("style"), { textContent: _css }));
     const { default: widget } = await import(URL.createObjectURL(new Blob([_esm], { type: "text/javascript" })));
-    for (const slot of document.querySelectorAll("[data-explorer]")) {
+    return { state, widget };
+  }
+
+  async function mount() {
+    window.explorers = [];
+    const slots = [...document.querySelectorAll("[data-explorer]")];
+    if (!slots.length) return;
+    try {
+      const { state, widget } = await load();
+      for (const slot of slots) mountOne(slot, state, widget);
+    } catch (error) {
+      for (const slot of slots) fallBack(slot, error);
+    }
+  }
+
+  /** One that fails leaves the others alive. */
+  function mountOne(slot, state, widget) {
+    try {
       const model = new Model(state[slot.dataset.explorer]);
       widget.render({ model, el: slot });
       window.explorers.push(model);
+    } catch (error) {
+      fallBack(slot, error);
     }
   }
   mount();

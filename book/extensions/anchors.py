@@ -5,10 +5,10 @@ from sphinx.application import Sphinx
 
 
 def name_by_heading(app: Sphinx, doctree: nodes.document) -> None:
-    """Put the heading's slug first among a section's ids, where docutils had only a number for it."""
+    """Put the heading's slug first among a section's ids: docutils has a number, or what is Latin in the heading."""
     for section in doctree.findall(nodes.section):
         slug = section.get("slug", "")
-        if section["ids"] and section["ids"][0].startswith("id") and slug[:1].isalpha():
+        if slug[:1].isalpha() and slug not in section["ids"]:
             section["ids"].insert(0, slug)
 
 

@@ -47,9 +47,16 @@ def slim_state(
     for script in context.get("script_files", []):
         attributes = getattr(script, "attributes", {})
         if attributes.get("type") == STATE:
-            attributes["body"] = json.dumps(slim(json.loads(attributes["body"])), ensure_ascii=False).replace(
-                "</", "<\\/"
-            )
+            attributes["body"] = embeddable(slim(json.loads(attributes["body"])))
+
+
+def embeddable(state: dict[str, Any]) -> str:
+    """JSON that no HTML parser takes for markup: neither `</script>` nor `<!--` in a name ends or swallows anything.
+
+    >>> embeddable({"name": "<!-- <script>"})
+    '{"name": "\\\\u003c!-- \\\\u003cscript>"}'
+    """
+    return json.dumps(state, ensure_ascii=False).replace("<", "\\u003c")
 
 
 def slim(embedded: dict[str, Any]) -> dict[str, Any]:

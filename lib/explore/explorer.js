@@ -517,6 +517,7 @@ function render({ model, el }) {
     drawSoon();
     announce(() => [...says.querySelectorAll("output")].map((say) => say.textContent).join(" "));
   };
+  draw();
   sliders.forEach((_, i) => model.on(`change:slider_${i}`, moved));
   tableButton.addEventListener("click", () => {
     tables.hidden = !tables.hidden;
@@ -525,7 +526,6 @@ function render({ model, el }) {
   });
   resetButton.addEventListener("click", () => sliders.forEach((slider, i) => move(model, i, slider.start)));
   stops.push(onThemeChange(() => { colours = paletteOf(root); drawSoon(); }));
-  draw();
   return () => {
     stops.forEach((stop) => stop());
     sliders.forEach((_, i) => model.off(`change:slider_${i}`, moved));

@@ -13,6 +13,7 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
 from tests.book.conftest import HTML, ROOT, Visit
+from tests.book.mathml import faults
 
 PAGES = [Path(page).name for page in re.findall(r"book/zh/\w+", (ROOT / "_toc.yml").read_text(encoding="utf-8"))]
 REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]
@@ -60,6 +61,17 @@ def test_a_picture_says_what_it_shows(site: str, name: str) -> None:
     assert not unnamed, (
         f"{len(unnamed)} pictures of {name} have no alt text (mystnb: image: alt: in the cell's options)"
     )
+
+
+@every_page
+def test_every_formula_is_valid_mathml(site: str, name: str) -> None:
+    assert faults(parsed(f"{name}.html")) == []
+
+
+@every_page
+def test_an_identifier_names_one_place(site: str, name: str) -> None:
+    identifiers = [str(element["id"]) for element in parsed(f"{name}.html").select("article [id]")]
+    assert sorted(identifiers) == sorted(set(identifiers))
 
 
 @every_page
