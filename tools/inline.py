@@ -1,10 +1,9 @@
 """Roles, links and footnotes within a paragraph, in plain Markdown."""
 
 import re
+from dataclasses import replace
 
-from docutils.nodes import make_id
-
-from tools.page import Page
+from tools.page import MarkupError, Page
 
 INLINE = re.compile(
     r"""
@@ -59,8 +58,10 @@ def cited_keys(body: str, line: int, page: Page) -> list[str]:
 def target(link: str, line: int, page: Page) -> str:
     """Where a link leads from the notebook: other pages are read on the published site."""
     path, _, name = link.partition("#")
-    if re.match(r"[a-z]+:", link):
+    if re.match(r"(https?|mailto):", link):
         return link
+    if re.match(r"[a-z]+:", link):
+        raise page.error(line, f"link to {link}: unknown scheme")
     if not path:
         return f"#{page.place(name, line)}"
     file = page.path.parent / path
@@ -68,5 +69,10 @@ def target(link: str, line: int, page: Page) -> str:
         raise page.error(line, f"link to {path}, which doesn't exist")
     if file.suffix != ".md":
         return page.site.file(file)
-    identifier = make_id(name)
-    return f"{page.site.page(file)}#{identifier}" if identifier else page.site.page(file)
+    if not name:
+        return page.site.page(file)
+    there = replace(page, path=file, text=file.read_text("utf-8"), cited=[])
+    try:
+        return f"{page.site.page(file)}#{there.published(name, line)}"
+    except MarkupError as error:
+        raise page.error(line, f"link to {link}: {str(error).partition(': ')[2]}") from error

@@ -1,9 +1,10 @@
 """From the MyST of a page to Markdown that Colab, GitHub and JupyterLab show as it is meant.
 
-Only the markup that the book uses is known; any other directive or role is an error: none is shown raw.
+Only the markup that the book uses is known; any other is an error: none is shown raw.
 """
 
 import re
+from collections import Counter
 
 from docutils.parsers.rst import Directive
 from docutils.parsers.rst.directives.admonitions import Admonition
@@ -12,21 +13,79 @@ from docutils.parsers.rst.states import MarkupError as DirectiveError
 from markdown_it.token import Token
 from myst_parser.parsers.directives import DirectiveParsingResult, parse_directive_text
 
-from tools.inline import plain_inline, target
+from tools.inline import INLINE, plain_inline, target
 from tools.page import Page, heading_fragment, tokens
 
 DIRECTIVES: dict[str, type[Directive]] = {"admonition": Admonition, "figure": Figure}
 FENCES = ("fence", "colon_fence")
 CHANGED = ("inline", "heading", "math_block_label", "myst_target", "myst_line_comment", *FENCES)
+UNCHANGED = ("html_block", "code_block", "math_block", "hr", "front_matter", "myst_block_break")
+CONTAINERS = (
+    *("paragraph", "heading", "blockquote", "bullet_list", "ordered_list", "list_item", "footnote_reference"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+)
+BLOCKS = {*CHANGED, *UNCHANGED, *(f"{name}_{end}" for name in CONTAINERS for end in ("open", "close"))}
+SPANS = {
+    *("text", "softbreak", "hardbreak", "code_inline", "math_inline", "math_inline_double", "html_inline"),
+    *("strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close", "image", "footnote_ref"),
+    "myst_role",
+}
+WITH_ATTRIBUTES = ("link_open", "image")
+RELATIVE = re.compile(r"""<[^>]+\s(?:href|src)\s*=\s*["']?(?!(?:https?|mailto|data):|#)([^"'\s>]+)""")
 DISPLAYED_FORMULA = re.compile(r"\$\$.+?\$\$", re.DOTALL)
 
 
 def plain_markdown(text: str, line: int, page: Page) -> str:
     """The passage `text`, which starts on line number `line` of the page, in plain Markdown."""
+    check(tokens(text), line, page)
     lines = text.splitlines()
     for (start, end), token in reversed(changed_blocks(text).items()):
         lines[start:end] = plain_block(token, lines[start:end], line + start, page)
     return "\n".join(lines).strip("\n")
+
+
+def check(found: list[Token], line: int, page: Page) -> None:
+    """Refuse what the exporter doesn't know, or knows only when it is written in another way."""
+    here = line
+    for token in found:
+        here = line + token.map[0] if token.map else here
+        if token.type not in BLOCKS or (token.type == "colon_fence" and not token.info.startswith("{")):
+            raise page.error(here, f"unknown markup {token.type}")
+        for each in [token, *(token.children or [])]:
+            if each.type.startswith("html_") and (link := RELATIVE.search(each.content)):
+                raise page.error(here, f"link to {link[1]} in HTML: write it in Markdown")
+        if token.children:
+            check_spans(token, token.children, here, page)
+
+
+def check_spans(token: Token, spans: list[Token], line: int, page: Page) -> None:
+    """Refuse unknown markup within a paragraph, and links and footnotes that `INLINE` doesn't find."""
+    for span, follower in zip(spans, [*spans[1:], token], strict=False):
+        if span.type not in SPANS or (span.attrs and span.type not in WITH_ATTRIBUTES):
+            raise page.error(line, f"unknown markup {span.type} {span.attrs or ''}".rstrip())
+        if span.type == "link_open" and follower.type == "link_close":
+            raise page.error(line, f"link to {span.attrs['href']} has no text")
+    written = Counter(kind(match) for match in INLINE.finditer(token.content))
+    meant = Counter(
+        "note" if span.type == "footnote_ref" else "target"
+        for span in spans
+        if span.type == "footnote_ref" or is_own(str(span.attrs.get("href", span.attrs.get("src", "https:"))))
+    )
+    for name, example in (("note", "[^name]"), ("target", "[text](target)")):
+        if written[name] != meant[name]:
+            raise page.error(line, f"write links and footnotes as {example}, so that the notebook can follow them")
+
+
+def kind(match: re.Match[str]) -> str | None:
+    """What a piece of inline markup is: a link of the book's own, a footnote or nothing that `check_spans` counts."""
+    if match["target"] and is_own(match["target"]):
+        return "target"
+    return "note" if match["note"] and not match["definition"] else None
+
+
+def is_own(link: str) -> bool:
+    """Whether a link leads to a place in the book."""
+    return not re.match(r"(https?|mailto):", link)
 
 
 def changed_blocks(text: str) -> dict[tuple[int, int], Token]:

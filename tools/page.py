@@ -6,6 +6,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
+from docutils.nodes import make_id
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
@@ -15,7 +16,7 @@ from myst_parser.parsers.mdit import create_md_parser
 from tools.references import Bibliography
 from tools.site import Site
 
-MYST = MdParserConfig(enable_extensions={"colon_fence", "dollarmath"})
+MYST = MdParserConfig(enable_extensions={"attrs_inline", "colon_fence", "dollarmath"})
 PARSER = create_md_parser(MYST, RendererHTML)
 EQUATION_LABEL = re.compile(r"\$\$[ \t]*\(([^\s)]+)\)[ \t]*$", re.MULTILINE)
 LINK_IN_PAGE = re.compile(r"\]\(#([^)\s]+)\)")
@@ -70,6 +71,15 @@ class Page:
             raise self.error(line, f"no heading or label is called {name}")
         return self._places[name]
 
+    def published(self, name: str, line: int) -> str:
+        """The identifier under which the heading or label `name` is found on the published page."""
+        if name not in self._places:
+            raise self.error(line, f"no heading or label is called {name} in {self.path.name}")
+        identifier = make_id(name) if name in self._labels else name
+        if not identifier[:1].isalpha():
+            raise self.error(line, f"{name} begins with no letter and has no lasting address on its page")
+        return identifier
+
     def anchor(self, fragment: str) -> list[str]:
         """Lines that let the page's own links reach a place also where headings have no identifier."""
         return [f'<a id="{fragment}"></a>', ""] if fragment in self._linked else []
@@ -80,10 +90,13 @@ class Page:
 
     @cached_property
     def _places(self) -> dict[str, str]:
-        found = tokens(self.text)
-        labels = {each.content: each.content for each in found if each.type == "myst_target"}
-        headings = [each for each in found if each.type == "heading"]
-        return labels | {default_slugify(heading_text(each)): heading_fragment(each) for each in headings}
+        headings = [each for each in tokens(self.text) if each.type == "heading"]
+        named = {label: label for label in self._labels}
+        return named | {default_slugify(heading_text(each)): heading_fragment(each) for each in headings}
+
+    @cached_property
+    def _labels(self) -> set[str]:
+        return {each.content for each in tokens(self.text) if each.type == "myst_target"}
 
     @cached_property
     def _linked(self) -> set[str]:

@@ -29,6 +29,8 @@ def decoded(packed: Encoded) -> np.ndarray:
         ([1e-9], "float32"),
         ([1e39], "float64"),
         ([0.9999, 1.0], "float32"),  # float16 would draw a tenth of this range wrongly
+        ([1 + 0.99 * 2**-11, 2.0], "float16"),  # off by a 2000th of the range
+        ([1 + 0.99 * 2**-11, 1.25], "float32"),  # by a 500th
         ([16777216, 16777217], "float64"),
     ],
 )

@@ -107,7 +107,49 @@ def test_equations_are_numbered_through_the_page(plain: Plain) -> None:
 def test_a_link_to_another_page_leads_to_the_published_one(plain: Plain) -> None:
     published = "https://reader.github.io/small-book"
     assert plain("[术语](glossary.md)") == f"[术语]({published}/glossary.html)"
-    assert plain("[a `b`](../en/glossary.md#a_label)") == f"[a `b`]({published}/en/glossary.html#a-label)"
+    assert plain("[a `b`](../en/glossary.md)") == f"[a `b`]({published}/en/glossary.html)"
+
+
+OTHER_PAGE = """# 术语
+
+## 掩码
+
+## Attention 掩码
+
+(a_label)=
+## 3 练习
+
+### Key, value!
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "identifier"),
+    [
+        ("掩码", "掩码"),
+        ("attention-掩码", "attention-掩码"),
+        ("key-value", "key-value"),
+        ("术语", "术语"),
+        ("a_label", "a-label"),
+    ],
+)
+def test_a_link_to_a_place_on_another_page_keeps_its_anchor(
+    plain: Plain, page: Callable[..., Page], name: str, identifier: str
+) -> None:
+    (page("").path.parent / "other.md").write_text(OTHER_PAGE, encoding="utf-8")
+    published = f"https://reader.github.io/small-book/other.html#{identifier}"
+    assert plain(f"[a](other.md#{name})") == f"[a]({published})"
+    table = f"| a | b |\n|---|---|\n| 1 | [b](other.md#{name}) |"
+    assert published in plain(table)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "3-练习", "Attention"])
+def test_a_place_that_another_page_does_not_have_is_an_error(
+    plain: Plain, page: Callable[..., Page], name: str
+) -> None:
+    (page("").path.parent / "other.md").write_text(OTHER_PAGE, encoding="utf-8")
+    with pytest.raises(MarkupError, match=rf"page\.md:1: link to other.md#{name}"):
+        plain(f"[a](other.md#{name})")
 
 
 def test_a_link_within_the_page_finds_its_heading(plain: Plain) -> None:
@@ -142,6 +184,22 @@ def test_footnotes_become_raised_numbers(plain: Plain) -> None:
         ("{eq}`nowhere`", 3, "no equation is labelled nowhere"),
         ("[a](missing.md)", 3, "link to missing.md"),
         ("[a](#missing)", 3, "no heading or label is called missing"),
+        ("```{note}\na\n```", 3, "unknown directive {note}"),
+        ("- a\n\n  ```{tip}\n  b\n  ```", 5, "unknown directive {tip}"),
+        (":::note\na\n:::", 3, "unknown markup colon_fence"),
+        ("| a |\n|---|\n| {abbr}`b` |", 5, "unknown role {abbr}"),
+        ("# {sub}`b`", 3, "unknown role {sub}"),
+        ("[a]{.class}", 3, "unknown markup span_open"),
+        ("`a`{.python}", 3, "unknown markup code_inline"),
+        ('[a](glossary.md "title")', 3, "write links and footnotes as"),
+        ("[a][b]\n\n[b]: glossary.md", 3, "write links and footnotes as"),
+        ("[a](<glossary.md>)", 3, "link to <glossary.md>"),
+        ("[![a](../assets/grid.png)](glossary.md)", 3, "write links and footnotes as"),
+        ("[](glossary.md)", 3, "link to glossary.md has no text"),
+        ("[a](project:glossary.md)", 3, "unknown scheme"),
+        ("<project:#a>", 3, "write links and footnotes as"),
+        ('<a href="glossary.md">a</a>', 3, "link to glossary.md in HTML"),
+        ('<div>\n<img alt="a" src="../assets/grid.png">\n</div>', 3, "link to ../assets/grid.png in HTML"),
         ("> :::{admonition} T\n> a\n> :::", 3, "has to start its line"),
     ],
 )
