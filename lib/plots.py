@@ -226,11 +226,12 @@ def _name_ticks(ax: Axes, axis: str, labels: Sequence[Any] | Tensor | None, leng
 def _names(labels: Sequence[Any] | Tensor) -> list[str]:
     """Labels as text: numbers with three digits, or as many more as tell them apart."""
     entries = labels.tolist() if isinstance(labels, Tensor | np.ndarray) else list(labels)
-    for digits in range(3, 18):
-        names = [f"{entry:.{digits}g}" if isinstance(entry, float) else str(entry) for entry in entries]
-        if len(set(names)) >= len(set(entries)):
-            break
-    return names
+    digits = next((d for d in range(3, 17) if len(set(_written(entries, d))) >= len(set(entries))), 17)
+    return _written(entries, digits)
+
+
+def _written(entries: list[Any], digits: int) -> list[str]:
+    return [f"{entry:.{digits}g}" if isinstance(entry, float) else str(entry) for entry in entries]
 
 
 def _describe(ax: Axes, title: str, xlabel: str, ylabel: str) -> None:

@@ -1,7 +1,8 @@
 """Figures: the face that draws Chinese, opaque backgrounds, and axes that say what was passed."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -85,6 +86,37 @@ def test_heatmap_names_its_rows_and_columns():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["我", "你"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "0.25", "1.5"]
     assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == ("权重", "键", "查询")
+
+
+@pytest.mark.parametrize(
+    "labels", [[1000.0, 1001.0, 1002.0], [2e-10, 2.0001e-10, 3e-10], [0.3, 0.1 + 0.2, 0.5], [10000, 10001, 10002]]
+)
+@pytest.mark.parametrize("kind", [list, torch.tensor, np.array], ids=lambda kind: kind.__name__)
+def test_labels_of_different_numbers_differ(labels: list[float], kind: Callable[[list[float]], Any]):
+    given = torch.tensor(labels, dtype=torch.float64) if kind is torch.tensor else kind(labels)
+    ax = heatmap(np.zeros((3, 3)), given, given)
+    for ticks in (ax.get_xticklabels(), ax.get_yticklabels()):
+        assert len({label.get_text() for label in ticks}) == 3
+
+
+@pytest.mark.parametrize("text", ["$$", "$x$", "a$b", "$\\nosuch$", "_x", "\\$"])
+def test_every_text_is_drawn_as_it_stands(text: str):
+    ax = heatmap(np.zeros((2, 2)), [text, "b"], [text, "b"], title=text, xlabel=text, ylabel=text)
+    below = curves(range(2), {text: [0, 1], "b": [1, 0]}, title=text, xlabel=text, ylabel=text)
+    for axes in (ax, below):
+        axes.figure.canvas.draw()
+        legend = axes.get_legend()
+        named = [*axes.get_xticklabels(), *axes.get_yticklabels()][:1] if legend is None else legend.get_texts()[:1]
+        for drawn in (axes.title, axes.xaxis.label, axes.yaxis.label, *named):
+            shown = drawn._preprocess_math(drawn.get_text())  # pyright: ignore[reportAttributeAccessIssue]
+            assert shown == (text, False)
+
+
+def test_a_second_call_adds_its_curves_to_the_legend():
+    ax = curves(range(2), {"a": [0, 1]})
+    legend = curves(range(2), {"_b": [1, 0]}, ax=ax).get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "_b"]
 
 
 def test_heatmap_thins_many_labels_and_keeps_them_in_place():

@@ -3,12 +3,12 @@
 import warnings
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from lib.explore import Explorer, bars, heatmap, lines, picture, readout
 from lib.explore.axes import axis
@@ -96,8 +96,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
 
 def texts_of(figure: Figure) -> set[str]:
     """Every text of a figure as the reader sees it, which must be no formula."""
-    texts = [text for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
-    seen = [text._preprocess_math(text.get_text()) for text in texts]
+    texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text()]
+    seen = [text._preprocess_math(text.get_text()) for text in texts]  # pyright: ignore[reportAttributeAccessIssue]
     assert [text for text, formula in seen if formula] == []
     return {text for text, _ in seen}
 
