@@ -97,14 +97,15 @@ class TestGradients:
         torch.testing.assert_close(torch.autograd.grad((weights * in_parts).sum(), parameters), expected)
 
     @pytest.mark.parametrize("later", [torch.no_grad, torch.inference_mode])
-    def test_what_is_read_later_without_gradients_leaves_those_before_alone(self, later: Any):
+    @pytest.mark.parametrize("size", [1, 4])
+    def test_what_is_read_later_without_gradients_leaves_those_before_alone(self, later: Any, size: int):
         model, tokens, cache = gpt(), some_tokens(1, 9), KVCache(CONFIG, 1)
-        first = model(tokens[:, :4], cache)
+        first = model(tokens[:, :size], cache)
         with later():
-            second = model(tokens[:, 4:], cache)
-        torch.testing.assert_close(second, model(tokens)[:, 4:])
+            second = model(tokens[:, size:], cache)
+        torch.testing.assert_close(second, model(tokens)[:, size:])
         first.sum().backward()
-        expected = torch.autograd.grad(model(tokens[:, :4]).sum(), model.embedding.weight)[0]
+        expected = torch.autograd.grad(model(tokens[:, :size]).sum(), model.embedding.weight)[0]
         torch.testing.assert_close(model.embedding.weight.grad, expected)
 
     def test_one_filled_without_gradients_is_read_with_them(self):
