@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lib.explore.panels import Values
+from lib.explore.panel import Values
 from lib.explore.text import last_digit, written
 
 LEVEL = 2.0**-24  # relative distance from k or k/255 of what float32 arithmetic calls so

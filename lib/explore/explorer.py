@@ -12,7 +12,7 @@ import traitlets
 
 from lib.explore.encoding import Store
 from lib.explore.layout import MAX_SLIDERS, at, lay_out, slider_axes
-from lib.explore.panels import Panel
+from lib.explore.panel import Panel
 from lib.explore.picture import picture
 
 HERE = Path(__file__).parent

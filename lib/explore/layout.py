@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lib.explore.checks import Check, as_array
-from lib.explore.panels import Panel
+from lib.explore.panel import Panel
 from lib.explore.text import format_for, written
 
 MAX_SLIDERS = 6

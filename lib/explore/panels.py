@@ -1,77 +1,14 @@
 """The five kinds of panel. Each constructor checks its arrays; `Explorer` then lays them along the sliders."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from string import Formatter
-from typing import Any
 
 import numpy as np
 
 from lib.explore.axes import axis
-from lib.explore.checks import ArrayLike, Check, Labels, is_text, plain, slider_names
+from lib.explore.checks import ArrayLike, Check, Labels, is_text, plain
+from lib.explore.panel import Panel, Values, panel_of
 from lib.explore.text import format_for
-
-Marks = Mapping[str, tuple[str | None, int | None]]
-
-
-@dataclass(frozen=True)
-class Values:
-    """An array of a panel: its last `own` axes are the panel's, those before them sliders.
-
-    Args:
-        array: (*sliders, *own axes), numbers or, as objects, strings.
-        own: how many trailing axes belong to the panel itself.
-        formats: how its numbers are written.
-        exact: whether they are read digit by digit, so that every digit has to arrive.
-    """
-
-    array: np.ndarray
-    own: int
-    formats: Sequence[str] = ()
-    exact: bool = False
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One figure of an explorer: arrays whose leading axes are sliders, and how to draw what remains.
-
-    Args:
-        kind: "heatmap", "lines", "bars", "image" or "readout".
-        arrays: name -> its values.
-        options: what the browser needs besides the arrays; plain JSON.
-        label, note: what it shows, in a few words, and a remark beside it.
-        sliders: names of the sliders that the leading axes stand for; None for all, in their order.
-        marks: option name -> (slider name, length that the slider must have or None).
-    """
-
-    kind: str
-    arrays: Mapping[str, Values]
-    options: dict[str, Any]
-    label: str = ""
-    note: str = ""
-    sliders: tuple[str, ...] | None = None
-    marks: Mapping[str, tuple[str, int | None]] = field(default_factory=dict)
-
-    def spec(self) -> dict[str, Any]:
-        """What the browser needs besides the arrays."""
-        marks = {option: slider for option, (slider, _) in self.marks.items()}
-        return {"kind": self.kind, "label": self.label, "note": self.note, **self.options, **marks}
-
-    def __str__(self) -> str:
-        return f'{self.kind} "{self.label}"' if self.label else self.kind
-
-
-def _panel(
-    check: Check,
-    arrays: Mapping[str, Values],
-    options: dict[str, Any],
-    label: str,
-    note: str,
-    sliders: Sequence[str] | None,
-    marks: Marks = {},  # noqa: B006  # only read
-) -> Panel:
-    named = {option: (slider, length) for option, (slider, length) in marks.items() if slider is not None}
-    return Panel(check.kind, arrays, options, label, note, slider_names(sliders), named)
 
 
 def heatmap(
@@ -122,7 +59,7 @@ def heatmap(
         "format": check.format(format),
     }
     arrays = {"values": Values(array, 2, [format])}
-    return _panel(check, arrays, options, label, note, sliders, {"mark_row": (mark_row, rows)})
+    return panel_of(check, arrays, options, label, note, sliders, {"mark_row": (mark_row, rows)})
 
 
 def lines(
@@ -194,13 +131,13 @@ def lines(
         "y_axis": axis(low, high, log=y_log, label=y_label, pad=limits is None),
         "format": format,
     }
-    return _panel(check, arrays, options, label, note, sliders, {"mark_x": (mark_x, None)})
+    return panel_of(check, arrays, options, label, note, sliders, {"mark_x": (mark_x, None)})
 
 
 def bars(
     values: ArrayLike,
     *,
-    names: Sequence[Any],
+    names: Sequence[object],
     limits: tuple[float, float] | None = None,
     format: str = ".3f",
     label: str = "",
@@ -230,7 +167,7 @@ def bars(
         "limits": [0.0, high or 1.0],
         "format": check.format(format),
     }
-    return _panel(check, {"values": Values(array, 1, [format], exact=True)}, options, label, note, sliders)
+    return panel_of(check, {"values": Values(array, 1, [format], exact=True)}, options, label, note, sliders)
 
 
 def image(
@@ -262,7 +199,7 @@ def image(
     if array.min() < 0 or array.max() > 1:
         check.fail(f"values must lie in 0…1, got {array.min():g} to {array.max():g}")
     arrays = {"values": Values(np.rint(array * 255) / 255, own)}
-    return _panel(check, arrays, {"channels": channels, "format": ".2f"}, label, note, sliders)
+    return panel_of(check, arrays, {"channels": channels, "format": ".2f"}, label, note, sliders)
 
 
 def readout(
@@ -302,4 +239,4 @@ def readout(
         else Values(check.numbers(value, name, own=0), 0, formats[name], exact=True)
         for name, value in values.items()
     }
-    return _panel(check, arrays, {"parts": parts}, label, note, sliders)
+    return panel_of(check, arrays, {"parts": parts}, label, note, sliders)

@@ -14,7 +14,7 @@ from matplotlib.ticker import NullLocator
 
 from lib.explore.axes import thin
 from lib.explore.layout import Slider
-from lib.explore.panels import Panel
+from lib.explore.panel import Panel
 from lib.explore.text import written
 from lib.plots import ACCENT, INK, LINE, QUIET, WARM, literal, style
 from lib.plots import heatmap as draw_heatmap

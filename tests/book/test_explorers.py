@@ -9,9 +9,8 @@ from playwright.sync_api import Browser, Locator, Page
 
 from lib.explore import Explorer
 from lib.explore.picture import sentence
+from lib.explore.text import written
 from tests.book.chapters import PAGES, explorers_of
-
-HALF = 2**-11  # relative error of float16
 
 # Everything that the panels of an explorer draw, as one string.
 DRAWN = """root => [...root.querySelectorAll('figure')].map(figure => figure.innerHTML
@@ -102,15 +101,19 @@ def sentences(computed: Explorer) -> list[str]:
 
 
 def compare_numbers(computed: Explorer, explorer: Locator) -> None:
-    """Each number of the tables, against torch's, to half its last digit and the encoding's precision."""
+    """Each number of the tables, against torch's: every digit of bars and curves, half the last one elsewhere."""
     drawn = zip(computed._panels, computed.shown(), strict=True)
     panels = [(panel, now["values"]) for panel, now in drawn if panel.kind != "readout"]
     for (panel, values), table in zip(panels, explorer.locator("table").all(), strict=True):
         texts = np.array([[cell.split() for cell in row] for row in table.evaluate(CELLS)])  # a colour is 3 numbers
         values = values[:, None] if panel.kind == "bars" else values.T if panel.kind == "lines" else values
-        shown, values = np.vectorize(number)(texts), values.reshape(*values.shape[:2], -1)
-        assert shown.shape == values.shape
-        np.testing.assert_allclose(shown, values, rtol=2 * HALF, atol=np.vectorize(last_digit)(texts).max())
+        values = values.reshape(*values.shape[:2], -1)
+        assert texts.shape == values.shape
+        if panel.arrays["values"].exact:
+            spec = panel.options["format"]
+            assert texts.ravel().tolist() == [written(value, spec) for value in values.ravel().tolist()]
+        else:  # off by half a digit where it is stored, and by half where it is written
+            np.testing.assert_allclose(np.vectorize(number)(texts), values, rtol=0, atol=2 * last_digit(texts))
 
 
 def number(text: str) -> float:
@@ -118,11 +121,15 @@ def number(text: str) -> float:
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
 
 
-def last_digit(text: str) -> float:
-    """Half a unit of the last digit of a number as written."""
-    mantissa, _, exponent = text.rstrip("%").replace(",", "").partition("e")
-    places = len(mantissa.partition(".")[2]) - int(exponent or 0) + 2 * text.endswith("%")
-    return 0.501 * 10.0**-places
+def last_digit(texts: np.ndarray) -> np.ndarray:
+    """Half a unit of the last digit of each number as written."""
+
+    def half(text: str) -> float:
+        mantissa, _, exponent = text.rstrip("%").replace(",", "").partition("e")
+        places = len(mantissa.partition(".")[2]) - int(exponent or 0) + 2 * text.endswith("%")
+        return 0.501 * 10.0**-places
+
+    return np.vectorize(half)(texts).max(axis=-1, keepdims=True)
 
 
 def test_every_plot_reads_out_values_by_keyboard_mouse_and_touch(chapter: Page):
@@ -159,6 +166,12 @@ def test_reset_and_play_move_the_sliders(chapter: Page):
             play.click()
             chapter.wait_for_function("input => input.value > 1", arg=slider.element_handle())
             play.click()
+
+
+def test_one_element_of_an_explorer_is_read_aloud(chapter: Page):
+    for explorer in each_explorer(chapter):
+        assert explorer.locator("output:not([aria-live=off])").count() == 0
+        assert explorer.locator("[aria-live=polite], [role=status]").count() == 1
 
 
 def test_colours_follow_the_theme(chapter: Page):

@@ -9,7 +9,6 @@ import torch
 from ipywidgets import IntSlider, jslink
 
 from lib.explore import Explorer, bars, heatmap, image, lines, readout
-from lib.explore.encoding import encode
 from lib.explore.layout import at, slider_axes
 from lib.explore.picture import sentence
 
@@ -20,7 +19,7 @@ KINDS = ["a", "b", "c"]
 def decoded(explorer: Explorer, panel: int, name: str = "values") -> np.ndarray:
     """What the browser will read: the inverse of the encoding, as explorer.js does it."""
     spec = explorer.panels[panel]["arrays"][name]
-    dtype = {"uint8": "u1", "float16": "<f2", "float32": "<f4"}[spec["dtype"]]
+    dtype = {"uint8": "u1", "float16": "<f2", "float32": "<f4", "float64": "<f8"}[spec["dtype"]]
     return spec["scale"] * np.frombuffer(explorer.buffers[spec["buffer"]], dtype).astype(float).reshape(spec["shape"])
 
 
@@ -45,20 +44,6 @@ def test_arrays_with_the_same_bytes_are_shipped_once():
     fit = lines(torch.zeros(4, 6, 1, 5), x=range(5), dots=(range(8), range(8)), dot_weights=weights)
     explorer = Explorer({"σ": SIGMAS, "x": range(6)}, [fit, heatmap(weights, sliders=["σ"], mark_row="x")])
     assert len(explorer.buffers) == 2
-
-
-@pytest.mark.parametrize(
-    ("values", "dtype"),
-    [
-        ([True, False], "uint8"),
-        ([0, 255], "uint8"),
-        ([0.2, 0.4, 1.0], "uint8"),
-        ([0.123], "float16"),
-        ([1e5], "float32"),
-    ],
-)
-def test_the_smallest_encoding_that_serves_is_chosen(values: list[float], dtype: str):
-    assert encode(np.array(values)).dtype == dtype
 
 
 def test_bfloat16_and_tensors_that_require_grad_are_taken():
@@ -87,6 +72,11 @@ TWO = {"σ": SIGMAS, "kind": KINDS}
             lambda: Explorer(ONE, [readout("x")], start={"T": 0}),
             "start names the slider 'T', but the sliders are ['σ']",
         ),
+        (
+            lambda: Explorer(ONE, [readout("x")], start={"σ": 1.5}),
+            "start of slider 'σ' must be a position in 0…3, got 1.5",
+        ),
+        (lambda: Explorer(ONE, [3]), "panels must be made by heatmap, lines, bars, image or readout, got int"),
         (lambda: Explorer(ONE, [readout("x")], play="T"), "play names the slider 'T', but the sliders are ['σ']"),
         (lambda: Explorer(ONE, [readout("x")], formats={"σ": "x"}), "slider 'σ': format must be one of"),
         (
@@ -117,6 +107,11 @@ TWO = {"σ": SIGMAS, "kind": KINDS}
             lambda: heatmap(torch.zeros(4, 5), limits=(1, 0)),
             "heatmap: limits must be (low, high) with low < high, got (1, 0)",
         ),
+        (
+            lambda: bars([1, 2], names="ab", limits=(0, float("inf"))),
+            "bars: limits must be (low, high) with low < high, got (0, inf)",
+        ),
+        (lambda: readout("{n:d}", n=[2**60]), "readout: n must hold integers of at most 2^53, got"),
         (lambda: heatmap(torch.zeros(4, 5), format="%.2f"), "heatmap: format must be one of"),
         (
             lambda: Explorer(ONE, [heatmap(torch.zeros(4, 5, 7), mark_row="σ")]),
