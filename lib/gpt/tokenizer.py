@@ -5,7 +5,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Self, SupportsIndex
+from typing import Self
 
 __all__ = ["BPETokenizer", "CharTokenizer", "Pair", "pre_tokenize"]
 
@@ -34,11 +34,14 @@ def _bytes(piece: str) -> bytes:
 _END = -1  # stands between pieces, and where a token was joined to the one before
 
 
-def _checked(ids: Iterable[SupportsIndex], vocab_size: int) -> Iterator[int]:
+def _checked(ids: Iterable[int], vocab_size: int) -> Iterator[int]:
     for i in ids:
-        if not hasattr(i, "__index__") or str(getattr(i, "dtype", type(i))).endswith("bool"):
-            raise ValueError()
-        yield i
+        number = i.tolist() if hasattr(i, "tolist") else i  # one of a tensor or an array
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise ValueError(f"ids must be integers, got {i!r}")
+        if not 0 <= number < vocab_size:
+            raise ValueError(f"ids must lie in 0 … {vocab_size - 1}, got {number}")
+        yield number
 
 
 class CharTokenizer:
@@ -73,7 +76,7 @@ class CharTokenizer:
             raise ValueError(f"text must hold characters of the vocabulary, got {error.args[0]!r}") from None
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token numbers. Raises ValueError at one outside the vocabulary."""
+        """Return the text of token numbers. Raises ValueError at one that is no integer of the vocabulary."""
         return "".join(self.characters[i] for i in _checked(ids, self.vocab_size))
 
 
@@ -97,7 +100,7 @@ class BPETokenizer:
     """
 
     def __init__(self, merges: Iterable[Pair] = ()) -> None:
-        self.merges = list(merges)
+        self.merges = [(left, right) for left, right in merges]
         self.vocabulary = [bytes([byte]) for byte in range(256)]
         self._numbers: dict[Pair, int] = {}
         for left, right in self.merges:
@@ -131,7 +134,7 @@ class BPETokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of token numbers; bytes that make no character (a cut one) become U+FFFD.
 
-        Raises ValueError at a number outside the vocabulary.
+        Raises ValueError at one that is no integer of the vocabulary.
         """
         data = b"".join(self.vocabulary[i] for i in _checked(ids, self.vocab_size))
         try:
