@@ -58,10 +58,14 @@ class MultiHeadAttention(nn.Module):
             sizes = f"dim = {dim}, heads = {heads} and kv_heads = {kv_heads}"
             raise ValueError(f"heads must divide dim, and kv_heads must divide heads, got {sizes}")
         self.dim, self.heads, self.kv_heads, self.head_dim = dim, heads, kv_heads, dim // heads
-        self.q_proj = nn.Linear(dim, dim, bias=bias)
-        self.k_proj = nn.Linear(dim, kv_heads * self.head_dim, bias=bias)
-        self.v_proj = nn.Linear(dim, kv_heads * self.head_dim, bias=bias)
+        self._add_projections(bias)
         self.out_proj = nn.Linear(dim, dim, bias=bias)
+
+    def _add_projections(self, bias: bool) -> None:
+        kv_dim = self.kv_heads * self.head_dim
+        self.q_proj = nn.Linear(self.dim, self.dim, bias=bias)
+        self.k_proj = nn.Linear(self.dim, kv_dim, bias=bias)
+        self.v_proj = nn.Linear(self.dim, kv_dim, bias=bias)
 
     @classmethod
     def from_torch(cls, other: nn.MultiheadAttention) -> Self:

@@ -27,8 +27,9 @@ class SelfAttention(MultiHeadAttention):
 
     def __init__(self, dim: int, heads: int, *, kv_heads: int | None = None) -> None:
         super().__init__(dim, heads, kv_heads=kv_heads, bias=True)
-        del self.q_proj, self.k_proj, self.v_proj
-        self.qkv_proj = nn.Linear(dim, dim + 2 * self.kv_heads * self.head_dim)
+
+    def _add_projections(self, bias: bool) -> None:
+        self.qkv_proj = nn.Linear(self.dim, self.dim + 2 * self.kv_heads * self.head_dim, bias=bias)
 
     def project(self, query: Tensor, context: Tensor, past: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values of the same tokens, (batch, heads or kv_heads, time, head_dim)."""
