@@ -53,6 +53,8 @@ def test_bfloat16_and_tensors_that_require_grad_are_taken():
 
 
 ONE = {"σ": SIGMAS}
+BETWEEN: Any = 1.5
+NO_PANEL: Any = 3
 TWO = {"σ": SIGMAS, "kind": KINDS}
 
 
@@ -73,10 +75,10 @@ TWO = {"σ": SIGMAS, "kind": KINDS}
             "start names the slider 'T', but the sliders are ['σ']",
         ),
         (
-            lambda: Explorer(ONE, [readout("x")], start={"σ": 1.5}),
+            lambda: Explorer(ONE, [readout("x")], start={"σ": BETWEEN}),
             "start of slider 'σ' must be a position in 0…3, got 1.5",
         ),
-        (lambda: Explorer(ONE, [3]), "panels must be made by heatmap, lines, bars, image or readout, got int"),
+        (lambda: Explorer(ONE, [NO_PANEL]), "panels must be made by heatmap, lines, bars, image or readout, got int"),
         (lambda: Explorer(ONE, [readout("x")], play="T"), "play names the slider 'T', but the sliders are ['σ']"),
         (lambda: Explorer(ONE, [readout("x")], formats={"σ": "x"}), "slider 'σ': format must be one of"),
         (
