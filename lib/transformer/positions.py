@@ -44,8 +44,7 @@ class LearnedPositions(nn.Module):
     """Hold a learned vector for each position, up to the end of a table.
 
     Args:
-        max_length: rows of the table.
-        dim: width of a token.
+        max_length, dim: rows of the table, and width of a token.
         std: standard deviation of its first values; 0.02 in BERT, GPT-2 and ViT.
 
     Source: Gehring et al. 2017, §3.1.
@@ -143,8 +142,7 @@ def alibi_bias(
     Aligned bottom-right, as the causal mask under which the paper uses it: the last query stands at the last key.
 
     Args:
-        heads, queries: how many.
-        keys: how many; `queries` when left out.
+        heads, queries, keys: how many; as many keys as queries when left out.
 
     Returns:
         (heads, queries, keys) of the default type, for the `bias` of attention.

@@ -24,7 +24,7 @@ NAMES = {
 
 
 def bert(dtype: torch.dtype, implementation: str) -> Any:
-    config = BertConfig(
+    config: Any = BertConfig(
         vocab_size=11,
         hidden_size=24,
         num_hidden_layers=3,
@@ -32,9 +32,10 @@ def bert(dtype: torch.dtype, implementation: str) -> Any:
         intermediate_size=40,
         max_position_embeddings=16,
         layer_norm_eps=1e-12,
-        attn_implementation=implementation,
     )
-    model = BertModel(config, add_pooling_layer=False).to(dtype).eval()
+    config._attn_implementation = implementation
+    model: Any = BertModel(config, add_pooling_layer=False)
+    model = model.to(dtype).eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.2)
     return model

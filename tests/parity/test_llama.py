@@ -75,7 +75,8 @@ def models(dtype: torch.dtype, kv_heads: int, theta: float = 500.0) -> tuple[Any
         rope_parameters={"rope_type": "default", "rope_theta": theta},
         tie_word_embeddings=False,
     )
-    theirs = LlamaForCausalLM(config).to(dtype).eval()
+    theirs: Any = LlamaForCausalLM(config)
+    theirs = theirs.to(dtype).eval()
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.2)
     state = {}
@@ -133,5 +134,6 @@ def test_the_other_layout_or_base_is_told_apart():
     expected = theirs(tokens).logits
     for base, layout in ((500.0, "interleaved"), (10000.0, "half")):
         for block in ours.stack.blocks:
-            block.attention.rotate.keywords.update(base=base, layout=layout)
+            attention: Any = block.attention
+            attention.rotate.keywords.update(base=base, layout=layout)
         assert (ours(tokens) - expected).abs().max() > 1e-2

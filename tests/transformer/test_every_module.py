@@ -78,7 +78,7 @@ def inputs(name: str, batch: int = 2, time: int = 5) -> list[Tensor]:
     return [x, memory] if name == "Decoder" else [x]
 
 
-def output(module: nn.Module, *tensors: Tensor, **options: Any) -> Tensor:
+def output(module: Callable[..., Any], *tensors: Tensor, **options: Any) -> Tensor:
     result = module(*tensors, **options)
     return result if isinstance(result, Tensor) else result[0]
 
