@@ -8,7 +8,7 @@ from lib.attention.inputs import blank_unseen, check_inputs, check_width
 
 
 class AdditiveAttention(nn.Module):
-    """Score a query against a key with a small network, so that the two may differ in width.
+    """Attend by the scores of a small network, so that query and key may differ in width.
 
         a(q, k) = vᵀ tanh(W_q q + W_k k)        output = softmax(a) V
 
@@ -38,12 +38,15 @@ class AdditiveAttention(nn.Module):
         """Attend from (..., query, query_dim) to (..., key, key_dim) and values (..., key, value_dim).
 
         Returns the output (..., query, value_dim) and the weights (..., query, key), to which `mask`
-        broadcasts. Raises ValueError where shapes don't fit.
+        broadcasts. Raises ValueError where shapes or types don't fit.
         """
+        check_inputs(query, key, value, mask, same_width=False)
         check_width("query", query, self.q_proj.in_features)
         check_width("key", key, self.k_proj.in_features)
-        check_inputs(query, key, value, mask, same_width=False)
+        own = self.q_proj.weight.dtype
+        if query.dtype != own and not torch.is_autocast_enabled(query.device.type):
+            raise ValueError(f"query, key and value must be of the weights' type {own}, got {query.dtype}")
         q, k, value = self.q_proj(query), self.k_proj(blank_unseen(key, mask)), blank_unseen(value, mask)
         hidden = torch.tanh(q[..., :, None, :] + k[..., None, :, :])  # (..., query, key, hidden)
-        weights = masked_softmax(self.score(hidden).squeeze(-1), mask)
+        weights = masked_softmax(self.score(hidden).squeeze(-1), mask)  # (..., query, key)
         return weights @ value, weights

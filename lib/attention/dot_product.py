@@ -6,17 +6,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from lib.attention.inputs import blank_unseen, check_bias, check_inputs
+from lib.attention.inputs import blank_unseen, check_bias, check_inputs, check_scale
 from lib.attention.masks import check_mask
+from lib.checks import values_known
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Turn scores into weights over the keys that each query may attend to.
+    """Return weights over the keys that each query may attend to.
 
         wₛ = exp(scoreₛ) / Σ exp(scoreᵣ) over the allowed r, and exactly 0 where blocked
 
     Args:
-        scores: (..., query, key); never modified. Blocked ones may hold anything.
+        scores: (..., query, key); never modified. Blocked ones may hold anything; −inf blocks, too.
         mask: boolean, broadcastable to the scores, `True` = may attend.
 
     Returns:
@@ -30,13 +31,17 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     tensor([[0.2500, 0.7500, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
-    if mask is None:
-        return scores.softmax(-1)
-    check_mask(mask, scores.shape)
-    empty = ~mask.any(-1, keepdim=True)
-    # A row of −inf alone would turn to NaN, also on the way back: give it numbers, then take it out.
-    allowed = scores.masked_fill(~mask, -math.inf).masked_fill(empty, 0.0)
-    return allowed.softmax(-1).masked_fill(empty, 0.0)
+    blocked = None
+    if mask is not None:
+        check_mask(mask, scores.shape)
+        blocked = ~mask
+        scores = scores.masked_fill(blocked, -math.inf)
+    empty = (scores == -math.inf).all(-1, keepdim=True)
+    # A row of −inf alone would turn to NaN, also on the way back: give it numbers, then take it out. Each name is
+    # bound anew, so that no more than two matrices are held at once.
+    scores = scores.masked_fill(empty, 0.0)
+    scores = scores.softmax(-1)
+    return scores.masked_fill(empty if blocked is None else empty | blocked, 0.0)
 
 
 def dot_product_attention(
@@ -48,7 +53,7 @@ def dot_product_attention(
     scale: float | None = None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Average the values with weights that grow with the dot product of query and key.
+    """Return the average of the values, with weights that grow with the dot product of query and key.
 
         Attention(Q, K, V) = softmax(Q Kᵀ / √d + B) V
 
@@ -58,13 +63,13 @@ def dot_product_attention(
         value: (..., key, value_dim).
         mask: boolean, broadcastable to (..., query, key), `True` = may attend.
         scale: factor on the dot products; 1/√dim when left out.
-        bias: B, numbers broadcastable to (..., query, key), such as `lib.transformer.alibi_bias`; 0 when left out.
+        bias: B, numbers broadcastable to (..., query, key), such as `lib.transformer.alibi_bias`; −inf blocks.
 
     Returns:
         The output (..., query, value_dim) and the weights (..., query, key).
 
     Raises:
-        ValueError: shapes of query, key, value, mask or bias don't fit.
+        ValueError: shapes or types of query, key, value, mask or bias don't fit, or `scale` is not finite.
 
     Source: Vaswani et al. 2017, equation 1, without B.
 
@@ -75,14 +80,18 @@ def dot_product_attention(
     tensor([[0.2689, 0.7311]])
     """
     shape = check_inputs(query, key, value, mask)
+    scale = check_scale(query, scale)
     key, value = blank_unseen(key, mask), blank_unseen(value, mask)
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = query @ key.transpose(-2, -1) * scale
     if bias is not None:
         check_bias(bias, shape)
-        scores = scores + bias.to(scores.dtype)
-    weights = masked_softmax(scores, mask)
-    return weights @ value, weights
+    wide = torch.promote_types(query.dtype, torch.float32)  # halves in single precision, as in the fused kernel
+    weights = masked_softmax(_scores(query.to(wide), key.to(wide), scale, bias), mask)
+    return (weights @ value.to(wide)).to(query.dtype), weights.to(query.dtype)
+
+
+def _scores(query: Tensor, key: Tensor, scale: float, bias: Tensor | None) -> Tensor:
+    scores = (query * scale) @ key.transpose(-2, -1)  # scaled before the product, which may overflow
+    return scores if bias is None else scores + bias.to(scores.dtype)
 
 
 def fused_attention(
@@ -94,11 +103,9 @@ def fused_attention(
     scale: float | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Give the output of `dot_product_attention` through PyTorch's fused kernel, without the weights.
+    """Return the output of `dot_product_attention` through PyTorch's fused kernel, without the weights.
 
-    Arguments, shapes and errors are those of `dot_product_attention`. The polarity of a boolean mask is the
-    same in `F.scaled_dot_product_attention`; what it makes of a row with nothing to attend to differs between
-    its versions and backends, so such rows are set to zero here.
+    Arguments, shapes and errors are those of `dot_product_attention`.
 
     >>> query, key = torch.eye(2), torch.eye(2)
     >>> fused_attention(query, key, key, torch.tensor([[True, False], [False, False]]))
@@ -106,13 +113,22 @@ def fused_attention(
             [0., 0.]])
     """
     shape = check_inputs(query, key, value, mask)
-    if bias is not None:
+    if scale is not None:
+        check_scale(query, scale)
+    if mask is None and bias is None:
+        return scaled_dot_product_attention(query, key, value, scale=scale)
+    if bias is None:
+        empty = ~mask.any(-1, keepdim=True)
+        added = mask | empty
+    else:
         check_bias(bias, shape)
-        bias = torch.atleast_2d(bias.to(query.dtype))
-    if mask is None:
-        return scaled_dot_product_attention(query, key, value, bias, scale=scale)
-    key, value = blank_unseen(key, mask), blank_unseen(value, mask)
-    empty = ~mask.any(-1, keepdim=True)
-    allowed = torch.atleast_2d(mask | empty)
-    added = allowed if bias is None else torch.where(allowed, bias, -math.inf)
-    return scaled_dot_product_attention(query, key, value, added, scale=scale).masked_fill(empty, 0.0)
+        bias = torch.atleast_1d(bias.to(query.dtype))
+        added = bias if mask is None else torch.where(mask, bias, -math.inf)
+        empty = (added == -math.inf).all(-1, keepdim=True)
+        added = added.masked_fill(empty, 0.0)
+    seen = blank_unseen(key, mask), blank_unseen(value, mask)
+    output = scaled_dot_product_attention(query, *seen, torch.atleast_2d(added), scale=scale)
+    if values_known() and not output.is_meta and output.isnan().any():
+        # The kernel adds −inf to what is blocked, and an overflow there becomes inf − inf.
+        return dot_product_attention(query, key, value, mask, scale=scale, bias=bias)[0]
+    return output.masked_fill(empty, 0.0)  # what the kernel makes of such a row differs between its versions

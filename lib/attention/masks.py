@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from lib.checks import check_at_least, values_known
+
 
 def causal_mask(queries: int, keys: int | None = None, *, device: torch.device | str | None = None) -> Tensor:
     """Let query t attend to the keys up to and including its own position.
@@ -41,8 +43,7 @@ def causal_mask(queries: int, keys: int | None = None, *, device: torch.device |
     True
     """
     keys = queries if keys is None else keys
-    _check_count("queries", queries)
-    _check_count("keys", keys)
+    check_at_least(0, queries=queries, keys=keys)
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
 
 
@@ -68,11 +69,12 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int) -> Tensor:
     <BLANKLINE>
             [[[0, 0, 0, 0]]]], dtype=torch.int32)
     """
-    _check_count("size", size)
+    check_at_least(0, size=size)
     lengths = torch.as_tensor(lengths)
+    lengths = lengths if lengths.numel() else lengths.long()  # an empty list
     if lengths.ndim != 1 or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths must be (batch,) integers, got {tuple(lengths.shape)} {lengths.dtype}")
-    if ((lengths < 0) | (lengths > size)).any():
+    if values_known() and ((lengths < 0) | (lengths > size)).any():
         raise ValueError(f"lengths must lie in 0 … size = {size}, got {lengths.tolist()}")
     return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
@@ -100,17 +102,15 @@ def block_causal_mask(block_sizes: Sequence[int], *, device: torch.device | str 
     if len(block_sizes) == 0:
         raise ValueError("block_sizes must name at least one block, got none")
     for size in block_sizes:
-        _check_count("block_sizes", size)
-    block = torch.arange(len(block_sizes), device=device)
-    block = block.repeat_interleave(torch.as_tensor(block_sizes, device=device))
+        check_at_least(0, block_sizes=size)
+    block = torch.tensor([i for i, size in enumerate(block_sizes) for _ in range(size)], device=device)
     return block[:, None] >= block[None, :]
 
 
 def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
-    """Raise unless `mask` is boolean and broadcasts to scores of `shape`.
+    """Raise unless `mask` is boolean and has the axes (query, key), or all those of scores of `shape`, to broadcast.
 
-    Raises:
-        ValueError: naming the shape expected and the one that came.
+    With some of the leading axes, (batch, query, key) would be read as (heads, query, key).
 
     >>> check_mask(causal_mask(3), (2, 4, 3, 3))
     >>> check_mask(causal_mask(3), (2, 4, 3, 5))
@@ -120,13 +120,11 @@ def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
     """
     if mask.dtype != torch.bool:
         raise ValueError(f"mask must be boolean (True = may attend), got {mask.dtype}")
+    if 2 < mask.ndim < len(shape):
+        how = "write mask[:, None] for one a sequence, mask[None] for one a head"
+        raise ValueError(f"mask of shape {tuple(mask.shape)} is ambiguous for scores of shape {tuple(shape)}: {how}")
     fits = mask.ndim <= len(shape) and all(
         m in (1, s) for m, s in zip(reversed(mask.shape), reversed(shape), strict=False)
     )
     if not fits:
         raise ValueError(f"mask of shape {tuple(mask.shape)} does not broadcast to scores of shape {tuple(shape)}")
-
-
-def _check_count(name: str, count: int) -> None:
-    if count < 0:
-        raise ValueError(f"{name} must not be negative, got {count}")

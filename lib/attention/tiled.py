@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.inputs import blank_unseen, check_inputs
+from lib.attention.inputs import blank_unseen, check_inputs, check_scale
+from lib.checks import check_at_least
 
 
 def tiled_attention(
@@ -22,7 +23,7 @@ def tiled_attention(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Give the output of `dot_product_attention` without ever holding the (query, key) matrix.
+    """Return the output of `dot_product_attention` without ever holding the (query, key) matrix.
 
     For a tile of queries the keys come by tile after tile. A running maximum m, sum ℓ and output o are
     corrected whenever a larger score turns up (the online softmax):
@@ -53,15 +54,15 @@ def tiled_attention(
     >>> torch.allclose(tiled_attention(query, key, value, block_size=3), weights @ value)
     True
     """
-    if block_size < 1:
-        raise ValueError(f"block_size must be at least 1, got {block_size}")
+    check_at_least(1, block_size=block_size)
     shape = check_inputs(query, key, value, mask)
+    scale = check_scale(query, scale)
     key, value = blank_unseen(key, mask), blank_unseen(value, mask)
     mask = None if mask is None else mask.expand(shape)  # a view: no memory
     query, key, value = (x.expand(*shape[:-2], *x.shape[-2:]) for x in (query, key, value))
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     tiles = _Tiles(query.shape[-2], key.shape[-2], mask, block_size, causal, scale)
-    return _TiledAttention.apply(query, key, value, tiles)
+    with torch.autocast(query.device.type, enabled=False):  # else the way back would see other scores
+        return _TiledAttention.apply(query, key, value, tiles)
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ class _Tiles:
         return self._slices(min(last, self.keys))
 
     def scores(self, query: Tensor, key: Tensor, rows: slice, columns: slice) -> Tensor:
-        """Scaled dot products of a tile, −inf where blocked."""
-        scores = query @ key.transpose(-2, -1) * self.scale
+        """Return the dot products of scaled queries and keys of a tile, −inf where blocked."""
+        scores = query @ key.transpose(-2, -1)  # (..., query, key)
         if self.mask is not None:
             scores.masked_fill_(~self.mask[..., rows, columns], -math.inf)
         if self.causal:
@@ -121,14 +122,15 @@ class _TiledAttention(torch.autograd.Function):
         wide = _wide(query)
         grad_q, grad_k, grad_v = (torch.zeros_like(x, dtype=wide) for x in (query, key, value))
         for rows in tiles.rows():
-            q, g = query[..., rows, :].to(wide), grad_output[..., rows, :].to(wide)
+            q, g = query[..., rows, :].to(wide) * tiles.scale, grad_output[..., rows, :].to(wide)
             mean_grad = (g * output[..., rows, :]).sum(-1, keepdim=True)
             for columns in tiles.columns(rows):
                 k, v = key[..., columns, :].to(wide), value[..., columns, :].to(wide)
                 weights = (tiles.scores(q, k, rows, columns) - log_sum[..., rows, :]).exp_()
                 grad_v[..., columns, :] += weights.transpose(-2, -1) @ g
-                grad_scores = weights * (g @ v.transpose(-2, -1) - mean_grad) * tiles.scale
-                grad_q[..., rows, :] += grad_scores @ k
+                grad_scores = weights * (g @ v.transpose(-2, -1) - mean_grad)
+                grad_scores.masked_fill_(weights == 0, 0.0)  # what is blocked may be large enough for 0 · inf
+                grad_q[..., rows, :] += grad_scores @ k * tiles.scale
                 grad_k[..., columns, :] += grad_scores.transpose(-2, -1) @ q
         return grad_q.to(query), grad_k.to(key), grad_v.to(value), None
 
@@ -136,7 +138,7 @@ class _TiledAttention(torch.autograd.Function):
 def _attend(query: Tensor, key: Tensor, value: Tensor, tiles: _Tiles, rows: slice) -> tuple[Tensor, Tensor]:
     """Output and m + log ℓ of one tile of queries, which meets the keys tile by tile."""
     wide = _wide(query)
-    q = query[..., rows, :].to(wide)
+    q = query[..., rows, :].to(wide) * tiles.scale  # before the product, which may overflow
     top = q.new_full((*q.shape[:-1], 1), -math.inf)  # m
     total = torch.zeros_like(top)  # ℓ
     output = q.new_zeros(*q.shape[:-1], value.shape[-1])  # o
@@ -146,8 +148,8 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, tiles: _Tiles, rows: slic
         new_top = torch.maximum(top, scores.amax(-1, keepdim=True))
         base = new_top.masked_fill(new_top == -math.inf, 0.0)  # nothing seen yet: −inf − 0, not −inf − −inf
         shrink, weights = (top - base).exp(), (scores - base).exp_()
-        total = shrink * total + weights.sum(-1, keepdim=True)
-        output = shrink * output + weights @ v
+        total.mul_(shrink).add_(weights.sum(-1, keepdim=True))
+        output.mul_(shrink).add_(weights @ v)
         top = new_top
     empty = total == 0
     log_sum = (top + total.log()).masked_fill(empty, 0.0)

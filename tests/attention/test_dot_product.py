@@ -142,7 +142,7 @@ class TestDotProduct:
 
     @any_kernel
     def test_bad_shapes_are_named(self, attend):
-        with pytest.raises(ValueError, match=r"same width, got query \(5, 4\) and key \(7, 3\)"):
+        with pytest.raises(ValueError, match=r"same width, 1 or more, got query \(5, 4\) and key \(7, 3\)"):
             attend(torch.zeros(5, 4), torch.zeros(7, 3), torch.zeros(7, 3))
         with pytest.raises(ValueError, match=r"each key needs one value, got key \(7, 4\) and value \(6, 4\)"):
             attend(torch.zeros(5, 4), torch.zeros(7, 4), torch.zeros(6, 4))

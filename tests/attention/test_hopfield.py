@@ -30,5 +30,5 @@ class TestHopfield:
     def test_bad_input_is_named(self):
         with pytest.raises(ValueError, match="beta must be above 0, got -1"):
             hopfield_update(torch.zeros(6), torch.zeros(7, 6), -1)
-        with pytest.raises(ValueError, match=r"same width, got \(5,\) and \(7, 6\)"):
+        with pytest.raises(ValueError, match=r"same width, got \(5,\) torch.float32 and \(7, 6\)"):
             hopfield_update(torch.zeros(5), torch.zeros(7, 6), 1.0)

@@ -51,16 +51,16 @@ def test_blocks_of_one_token_are_causal_and_one_block_is_full():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: causal_mask(-1), "queries must not be negative, got -1"),
-        (lambda: causal_mask(2, -3), "keys must not be negative, got -3"),
-        (lambda: padding_mask([2], -1), "size must not be negative, got -1"),
+        (lambda: causal_mask(-1), "queries must be at least 0, got -1"),
+        (lambda: causal_mask(2, -3), "keys must be at least 0, got -3"),
+        (lambda: padding_mask([2], -1), "size must be at least 0, got -1"),
         (lambda: padding_mask([2, 6], 5), r"0 … size = 5, got \[2, 6\]"),
         (lambda: padding_mask([-1], 5), r"got \[-1\]"),
         (lambda: padding_mask(torch.tensor([1.5]), 5), "lengths must be .* integers, got .*float32"),
         (lambda: padding_mask([True, False], 5), "lengths must be .* integers, got .*bool"),
         (lambda: padding_mask(torch.tensor([[1]]), 5), r"lengths must be \(batch,\).*got \(1, 1\)"),
         (lambda: block_causal_mask([]), "block_sizes must name at least one block"),
-        (lambda: block_causal_mask([2, -1]), "block_sizes must not be negative, got -1"),
+        (lambda: block_causal_mask([2, -1]), "block_sizes must be at least 0, got -1"),
     ],
 )
 def test_bad_input_is_named(make, message: str):
