@@ -1,7 +1,11 @@
 """Numbers as tokens: a range cut into bins of equal width, so that a language model can predict an action."""
 
+from functools import reduce
+
 import torch
 from torch import Tensor
+
+from lib.checks import check_at_least, values_known
 
 
 def to_bins(values: Tensor, low: float | Tensor, high: float | Tensor, bins: int = 256) -> Tensor:
@@ -10,7 +14,8 @@ def to_bins(values: Tensor, low: float | Tensor, high: float | Tensor, bins: int
         token = ⌊(x − low) / (high − low) · bins⌋, kept within 0 … bins − 1
 
     Args:
-        values: (..., dims) numbers; those outside the range go into the first or the last bin.
+        values: (..., dims) numbers of any type; half precision is decided in float32, integers in float64. Those
+            outside the range go into the outer bins.
         low, high: ends of the range, numbers or (dims,); the ends themselves lie in the outer bins.
         bins: number of bins.
 
@@ -18,19 +23,20 @@ def to_bins(values: Tensor, low: float | Tensor, high: float | Tensor, bins: int
         Integers of the shape of `values`.
 
     Raises:
-        ValueError: a value is NaN, `low` is not below `high`, or there is no bin.
+        ValueError: a value is NaN, `low` is not below `high`, an end is not finite or fits no dimension, or there
+            is no bin.
 
-    Source: Brohan et al. 2023 (RT-2), §3.2; Kim et al. 2024 (OpenVLA), §3.2, whose range is that of the
-    1st to the 99th percentile of the training data.
+    Source: Brohan et al. 2023 (RT-2), §3.2; Kim et al. 2024 (OpenVLA), §3.2.
 
     >>> to_bins(torch.tensor([-1.0, -0.001, 0.0, 1.0, 7.0]), low=-1.0, high=1.0)
     tensor([  0, 127, 128, 255, 255])
     """
-    low, high = _range(low, high, bins, values.dtype)
-    if values.isnan().any():
+    start, end = _range(low, high, bins, values)
+    x = values.to(start.dtype)
+    if values_known() and x.isnan().any():
         raise ValueError("values must be numbers, got NaN")
     # Clamped before it is an integer: an infinite value has no integer.
-    return ((values - low) / (high - low) * bins).clamp(0, bins - 1).long()
+    return ((x - start) / (end - start) * bins).clamp(0, bins - 1).long()
 
 
 def from_bins(tokens: Tensor, low: float | Tensor, high: float | Tensor, bins: int = 256) -> Tensor:
@@ -39,29 +45,40 @@ def from_bins(tokens: Tensor, low: float | Tensor, high: float | Tensor, bins: i
         x̂ = low + (token + ½) (high − low) / bins
 
     Args:
-        tokens: (..., dims) integers within 0 … bins − 1.
+        tokens: (..., dims) integers of any type within 0 … bins − 1.
         low, high: ends of the range, numbers or (dims,).
         bins: number of bins.
 
     Returns:
-        Numbers of the shape of `tokens`, of the type of `low` if that is a tensor, else the default type.
+        Numbers of the shape of `tokens`, computed in float64, of the type of `low` if that is a tensor of
+        floating-point numbers, else of the default type.
 
     Raises:
-        ValueError: a token is no bin's, `low` is not below `high`, or there is no bin.
+        ValueError: a token is no bin's, `low` is not below `high`, an end is not finite or fits no dimension, or
+            there is no bin.
 
     >>> from_bins(torch.tensor([0, 1, 3]), low=0.0, high=1.0, bins=4)
     tensor([0.1250, 0.3750, 0.8750])
     """
-    low, high = _range(low, high, bins, torch.get_default_dtype())
-    if tokens.is_floating_point() or ((tokens < 0) | (tokens >= bins)).any():
-        raise ValueError(f"tokens must be integers within 0 … {bins - 1}, got {tokens.tolist()}")
-    return low + (tokens + 0.5) * (high - low) / bins
+    start, end = _range(low, high, bins, tokens)
+    if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+        raise ValueError(f"tokens must be integers, got {tokens.dtype}")
+    numbers = tokens.long()  # 256 has no place in a comparison of 8-bit numbers
+    if values_known() and ((numbers < 0) | (numbers >= bins)).any():
+        raise ValueError(f"tokens must lie within 0 … {bins - 1}, got {tokens.tolist()}")
+    floating = isinstance(low, Tensor) and low.is_floating_point()
+    dtype = low.dtype if floating else torch.get_default_dtype()
+    return (start + (numbers.to(start.dtype) + 0.5) * (end - start) / bins).to(dtype)
 
 
-def _range(low: float | Tensor, high: float | Tensor, bins: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    if bins < 1:
-        raise ValueError(f"bins must be at least 1, got {bins}")
-    ends = [end if isinstance(end, Tensor) else torch.tensor(end, dtype=dtype) for end in (low, high)]
-    if not (ends[0] < ends[1]).all():
-        raise ValueError(f"low must be below high, got {low} and {high}")
-    return ends[0], ends[1]
+def _range(low: float | Tensor, high: float | Tensor, bins: int, values: Tensor) -> tuple[Tensor, Tensor]:
+    check_at_least(1, bins=bins)
+    given = [x.dtype if x.is_floating_point() else torch.float64 for x in (values, low, high) if isinstance(x, Tensor)]
+    dtype = reduce(torch.promote_types, given, torch.float32)
+    start, end = (torch.as_tensor(end, dtype=dtype, device=values.device) for end in (low, high))
+    if any(end.shape not in ((), values.shape[-1:]) for end in (start, end)):
+        shapes = f"{tuple(start.shape)} and {tuple(end.shape)} for {tuple(values.shape)}"
+        raise ValueError(f"low and high must be numbers or (dims,) as the values, got {shapes}")
+    if values_known() and not ((start < end) & start.isfinite() & end.isfinite()).all():
+        raise ValueError(f"low must be below high and both finite, got {low} and {high}")
+    return start, end

@@ -3,13 +3,15 @@
 import math
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+from lib.checks import check_above, values_known
 
 
 class PowerLaw(NamedTuple):
     """y = coefficient · x^(−exponent) + floor; call it on x.
 
-    >>> import torch
     >>> PowerLaw(coefficient=8.0, exponent=0.5, floor=1.0)(torch.tensor([4.0, 16.0]))
     tensor([5., 3.])
     """
@@ -23,7 +25,7 @@ class PowerLaw(NamedTuple):
 
 
 def fit_power_law(x: Tensor, y: Tensor, *, floor: float = 0.0) -> PowerLaw:
-    """Draw the straight line through the points on axes that are both logarithmic, by least squares.
+    """Fit a straight line through points on axes that are both logarithmic, by least squares, in float64.
 
         log(y − floor) ≈ log(coefficient) − exponent · log(x)
 
@@ -36,11 +38,10 @@ def fit_power_law(x: Tensor, y: Tensor, *, floor: float = 0.0) -> PowerLaw:
         The law, to be called on other x.
 
     Raises:
-        ValueError: fewer than two different x, shapes that differ, or numbers without a logarithm.
+        ValueError: fewer than two different x, shapes that differ, or numbers without a finite logarithm.
 
     Source: Kaplan et al. 2020, equation 1.1, whose N_c is coefficient^(1/exponent).
 
-    >>> import torch
     >>> law = fit_power_law(torch.tensor([1e3, 1e4, 1e5]), torch.tensor([4.0, 2.0, 1.0]))
     >>> round(law.exponent, 3)  # halved whenever x grows tenfold: log₁₀ 2
     0.301
@@ -50,8 +51,8 @@ def fit_power_law(x: Tensor, y: Tensor, *, floor: float = 0.0) -> PowerLaw:
         raise ValueError(
             f"x and y must be (points,) with two different x at least, got {tuple(x.shape)} and {tuple(y.shape)}"
         )
-    if not ((x > 0) & (y > floor)).all():
-        raise ValueError(f"x must be above 0 and y above floor = {floor}, got {x.tolist()} and {y.tolist()}")
+    if not ((x > 0) & (y > floor) & x.isfinite() & y.isfinite()).all():
+        raise ValueError(f"x must be above 0, y above floor = {floor}, both finite, got {x.tolist()} and {y.tolist()}")
     log_x, log_y = x.log(), (y - floor).log()
     centred = log_x - log_x.mean()
     slope = (centred @ log_y / (centred @ centred)).item()
@@ -75,7 +76,7 @@ def training_flops(parameters: float, tokens: float) -> float:
     >>> f"{training_flops(70e9, 1.4e12):.3g}"  # Chinchilla
     '5.88e+23'
     """
-    _check_positive(parameters=parameters, tokens=tokens)
+    check_above(0, parameters=parameters, tokens=tokens)
     return 6.0 * parameters * tokens
 
 
@@ -100,7 +101,7 @@ def compute_optimal(flops: float, *, tokens_per_parameter: float = 20.0) -> tupl
     >>> f"{parameters:.3g} {tokens:.3g}"
     '7e+10 1.4e+12'
     """
-    _check_positive(flops=flops, tokens_per_parameter=tokens_per_parameter)
+    check_above(0, flops=flops, tokens_per_parameter=tokens_per_parameter)
     parameters = math.sqrt(flops / 6 / tokens_per_parameter)
     return parameters, tokens_per_parameter * parameters
 
@@ -114,22 +115,19 @@ def chinchilla_loss(parameters: Tensor, tokens: Tensor) -> Tensor:
         parameters: N, above 0; broadcasts with `tokens`.
         tokens: D, above 0.
 
+    Returns:
+        Of the broadcast shape, in float32 at least.
+
     Raises:
         ValueError: a number is not above 0.
 
     Source: Hoffmann et al. 2022, equation 10. Besiroglu et al. 2024 find that the constants fit the paper's own
     points less well than they should: use it for the shape of the curve.
 
-    >>> import torch
     >>> chinchilla_loss(torch.tensor(70e9), torch.tensor(1.4e12))
     tensor(1.93...)
     """
-    if not ((parameters > 0).all() and (tokens > 0).all()):
+    if values_known() and not ((parameters > 0).all() and (tokens > 0).all()):
         raise ValueError(f"parameters and tokens must be above 0, got {parameters} and {tokens}")
-    return 1.69 + 406.4 / parameters**0.34 + 410.7 / tokens**0.28
-
-
-def _check_positive(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if not number > 0:
-            raise ValueError(f"{name} must be above 0, got {number}")
+    n, d = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (parameters, tokens))
+    return 1.69 + 406.4 / n**0.34 + 410.7 / d**0.28

@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import AdamW
 
+from lib.checks import check_at_least
 from lib.gpt.model import MiniGPT
 from lib.training import fit
 
@@ -23,10 +24,13 @@ def next_token_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
     Args:
         model: gives logits (batch, time, vocab_size) for tokens (batch, time).
         inputs: (batch, time).
-        targets: (batch, time), the inputs moved on by one.
+        targets: (batch, time) integers, the inputs moved on by one; −100 where nothing is to be predicted.
 
     Returns:
-        0-d, in nats a token.
+        0-d, in nats a token, in float32 at least.
+
+    Raises:
+        ValueError: there is no token, or targets don't have the shape of inputs.
 
     Source: Bengio et al. 2003, §2.
 
@@ -34,11 +38,16 @@ def next_token_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
     >>> next_token_loss(even, torch.tensor([[3, 1]]), torch.tensor([[1, 4]])).exp()
     tensor(8.)
     """
-    return cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+    if inputs.shape != targets.shape or not targets.numel():
+        shapes = f"{tuple(inputs.shape)} and {tuple(targets.shape)}"
+        raise ValueError(f"inputs and targets must be of one shape, with at least one token, got {shapes}")
+    logits = model(inputs).flatten(0, -2)  # (batch · time, vocab_size)
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    return cross_entropy(logits.to(wide), targets.flatten().long())
 
 
 def text_windows(tokens: Tensor, length: int) -> Pairs:
-    """Cut a text into all its windows, one for each start: inputs, and targets moved on by one.
+    """Return all windows of a text, one for each start: inputs, and targets moved on by one.
 
     Args:
         tokens: (time,), the whole text.
@@ -63,19 +72,19 @@ def text_windows(tokens: Tensor, length: int) -> Pairs:
 
 
 def window_batches(
-    tokens: Tensor, length: int, batch_size: int, *, generator: Generator, again: Sequence[int] = ()
+    tokens: Tensor, length: int, batch_size: int, *, generator: Generator, oversample: Sequence[int] = ()
 ) -> Iterator[Pairs]:
-    """Deal the windows of a text in batches without end: shuffled, and each once before one comes up again.
+    """Return shuffled batches of a text's windows without end, each window once an epoch.
 
     Args:
         tokens: (time,), the whole text.
         length: tokens a window.
-        batch_size: windows a batch; the last before a new shuffle may be smaller.
+        batch_size: windows a batch; the last of an epoch may be smaller.
         generator: source of the random draws.
-        again: starts of windows that are dealt once more each time, such as where verses begin.
+        oversample: starts of windows that come once more an epoch, for each time they are named here.
 
     Raises:
-        ValueError: as in `text_windows`; `batch_size` is below 1; no window starts where `again` says.
+        ValueError: as in `text_windows`; `batch_size` is below 1; no window starts where `oversample` says.
 
     >>> batches = window_batches(torch.arange(20), 4, 8, generator=torch.Generator().manual_seed(0))
     >>> inputs, targets = next(batches)
@@ -83,15 +92,16 @@ def window_batches(
     (torch.Size([8, 4]), True)
     """
     inputs, targets = text_windows(tokens, length)
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-    if any(not 0 <= start < len(inputs) for start in again):
-        raise ValueError(f"again must lie in 0 … {len(inputs) - 1}, got {list(again)}")
-    starts = torch.tensor([*range(len(inputs)), *again])
-    return _dealt(inputs, targets, starts, batch_size, generator)
+    check_at_least(1, batch_size=batch_size)
+    if any(not 0 <= start < len(inputs) for start in oversample):
+        raise ValueError(f"oversample must lie in 0 … {len(inputs) - 1}, got {list(oversample)}")
+    starts = torch.tensor([*range(len(inputs)), *oversample])
+    return _shuffled_batches(inputs, targets, starts, batch_size, generator)
 
 
-def _dealt(inputs: Tensor, targets: Tensor, starts: Tensor, batch_size: int, generator: Generator) -> Iterator[Pairs]:
+def _shuffled_batches(
+    inputs: Tensor, targets: Tensor, starts: Tensor, batch_size: int, generator: Generator
+) -> Iterator[Pairs]:
     while True:
         for batch in starts[torch.randperm(len(starts), generator=generator)].split(batch_size):
             yield inputs[batch], targets[batch]
@@ -108,17 +118,15 @@ def pretrain(
 ) -> list[float]:
     """Train a small language model in few steps.
 
-    The recipe: a learning rate three times the usual one, warmed up over a tenth of the steps (20 at most) and
-    lowered along a cosine; gradients clipped to a norm of 1; AdamW in one fused kernel, with a short memory for
-    squares (β₂ = 0.95), and no weight decay.
+    AdamW with β = (0.9, 0.95) and no weight decay; the learning rate is warmed up over a tenth of the steps (20 at
+    most) and then lowered along a cosine; gradients are clipped to a norm of 1.
 
     Args:
         model: trained in place.
         batches: inputs and targets (batch, time), as of `window_batches`.
         steps: number of updates.
         lr: learning rate, after warm-up.
-        callback: called with the number of steps done, see `lib.training.fit`.
-        label: name of the progress bar.
+        callback, label: as in `lib.training.fit`.
 
     Returns:
         The loss of each step, in nats a token.
@@ -162,9 +170,8 @@ def learn_by_heart(
 ) -> list[float]:
     """Train a model on a few verses, joined in one text, until it can say them.
 
-    From one character the rest of a verse follows only if the model has seen where verses begin: windows that
-    start there are dealt three times as often as others, and so is the last, which alone holds the end. The
-    windows are as long as the model's context.
+    Windows are as long as the model's context. Those that start where a verse does, and the last, which alone
+    holds the end, come three times as often as others.
 
     Args:
         model: trained in place.
@@ -172,8 +179,7 @@ def learn_by_heart(
         steps: number of updates.
         batch_size: windows a batch.
         generator: source of the random draws.
-        callback: called with the number of steps done, see `lib.training.fit`.
-        label: name of the progress bar.
+        callback, label: as in `lib.training.fit`.
 
     Returns:
         The loss of each step, in nats a token.
@@ -193,6 +199,6 @@ def learn_by_heart(
     length = model.config.context_length
     starts = [0, *accumulate(len(verse) for verse in verses)][:-1]
     last = len(tokens) - length - 1
-    again = 2 * [*(start for start in starts if start <= last), last]
-    batches = window_batches(tokens, length, batch_size, generator=generator, again=again)
+    oversample = 2 * [*(start for start in starts if start <= last), last]
+    batches = window_batches(tokens, length, batch_size, generator=generator, oversample=oversample)
     return pretrain(model, batches, steps=steps, callback=callback, label=label)

@@ -42,7 +42,7 @@ def learned() -> MiniGPT:
     torch.manual_seed(0)
     model = MiniGPT(GPTConfig(TOKENIZER.vocab_size, context_length=24, dim=64, layers=2, heads=4))
     generator = Generator().manual_seed(0)
-    pretrain(model, window_batches(CIRCLE, 24, 25, generator=generator, again=[0, 24, 48, 72]), steps=140)
+    pretrain(model, window_batches(CIRCLE, 24, 25, generator=generator, oversample=[0, 24, 48, 72]), steps=140)
     return model.requires_grad_(False)
 
 
@@ -72,7 +72,7 @@ def test_g5_the_quatrains_are_known_by_heart_from_their_first_character(learned:
 
 def test_g5_where_two_continuations_are_right_the_model_gives_both_their_share(learned: MiniGPT):
     spring = learned(VERSES[1:2, :1])[0, -1].softmax(-1)
-    shares = spring[TOKENIZER.encode("眠来")]  # dealt twice and once
+    shares = spring[TOKENIZER.encode("眠来")]  # seen twice and once an epoch
     torch.testing.assert_close(shares, torch.tensor([2 / 3, 1 / 3]), atol=0.12, rtol=0)
 
 

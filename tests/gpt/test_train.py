@@ -1,4 +1,4 @@
-"""Pretraining: what a window is, how windows are dealt, what the loss counts, and verses learned by heart."""
+"""Pretraining: what a window is, how windows are shuffled, what the loss counts, and verses learned by heart."""
 
 import math
 from collections import Counter
@@ -59,14 +59,14 @@ def test_a_text_is_a_vector():
         text_windows(TEXT.view(2, 10), 4)
 
 
-def test_each_window_is_dealt_once_before_one_comes_again():
+def test_each_window_comes_once_an_epoch():
     assert sorted(starts(3)) == list(range(16))
     assert starts(3) != list(range(16))
     assert Counter(starts(6)) == dict.fromkeys(range(16), 2)
 
 
-def test_some_are_dealt_more_often():
-    assert Counter(starts(3, again=[3, 3])) == dict.fromkeys(range(16), 1) | {3: 3}
+def test_some_come_more_often():
+    assert Counter(starts(3, oversample=[3, 3])) == dict.fromkeys(range(16), 1) | {3: 3}
 
 
 def test_the_seed_decides():
@@ -75,9 +75,9 @@ def test_the_seed_decides():
 
 
 @pytest.mark.parametrize("start", [-1, 16])
-def test_where_no_window_starts_none_is_dealt_again(start: int):
-    with pytest.raises(ValueError, match=rf"again must lie in 0 … 15, got \[{start}\]"):
-        starts(1, again=[start])
+def test_where_no_window_starts_none_comes_more_often(start: int):
+    with pytest.raises(ValueError, match=rf"oversample must lie in 0 … 15, got \[{start}\]"):
+        starts(1, oversample=[start])
 
 
 def test_a_batch_needs_a_window():
@@ -95,7 +95,7 @@ def test_the_loss_falls_to_what_the_text_leaves_open():
     assert sum(losses[-20:]) / 20 == pytest.approx(math.log(2), abs=0.03)
 
 
-def test_watch_sees_each_step():
+def test_the_callback_sees_each_step():
     model = MiniGPT(GPTConfig(vocab_size=20, context_length=4, dim=8, layers=1, heads=2))
     seen: list[int] = []
     pretrain(model, window_batches(TEXT, 4, 6, generator=seeded()), steps=3, callback=seen.append)
