@@ -115,15 +115,15 @@ def fused_attention(
     shape = check_inputs(query, key, value, mask)
     if scale is not None:
         check_scale(query, scale)
-    if mask is None and bias is None:
-        return scaled_dot_product_attention(query, key, value, scale=scale)
     if bias is None:
+        if mask is None:
+            return scaled_dot_product_attention(query, key, value, scale=scale)
         empty = ~mask.any(-1, keepdim=True)
         added = mask | empty
     else:
         check_bias(bias, shape)
-        bias = torch.atleast_1d(bias.to(query.dtype))
-        added = bias if mask is None else torch.where(mask, bias, -math.inf)
+        added = bias.to(query.dtype)[None] if bias.ndim == 0 else bias.to(query.dtype)
+        added = added if mask is None else torch.where(mask, added, -math.inf)
         empty = (added == -math.inf).all(-1, keepdim=True)
         added = added.masked_fill(empty, 0.0)
     seen = blank_unseen(key, mask), blank_unseen(value, mask)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -20,14 +21,14 @@ from lib.attention import (
 )
 
 HALVES = [torch.float16, torch.bfloat16]
-Attend = Callable[..., Tensor]
+Attend = Callable[..., Any]
 
 
-def whole(*args: Tensor | None, **options) -> Tensor:
+def whole(*args: Any, **options: Any) -> Tensor:
     return dot_product_attention(*args, **options)[0]
 
 
-def tiled(*args: Tensor | None, **options) -> Tensor:
+def tiled(*args: Any, **options: Any) -> Tensor:
     return tiled_attention(*args, **options, block_size=2)
 
 
@@ -267,7 +268,10 @@ def test_empty_and_integer_input_of_the_others():
         (lambda: hopfield_update(torch.zeros(4), torch.zeros(4), 1.0), "state and patterns must be rows"),
         (lambda: hopfield_update(torch.zeros(4), torch.zeros(3, 4), torch.ones(2)), r"beta must be .* got \(2,\)"),
         (lambda: hopfield_update(torch.zeros(4), torch.zeros(3, 4), math.nan), "beta must be above 0, got nan"),
-        (lambda: kernel_regression(*[torch.zeros(3)] * 3, torch.ones(2)), r"sigma must be .* got \(2,\)"),
+        (
+            lambda: kernel_regression(torch.zeros(3), torch.zeros(3), torch.zeros(3), torch.ones(2)),
+            r"sigma must be .* got \(2,\)",
+        ),
         (
             lambda: kernel_regression(torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(4, 3), 1.0),
             "leading shapes of x_query, x_train, y_train must broadcast",

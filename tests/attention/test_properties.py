@@ -72,12 +72,12 @@ def test_the_fused_kernel_agrees(drawn: Drawn):
 @settings(max_examples=40)
 @given(attentions(torch.float64), st.integers(1, 9), st.booleans())
 def test_tiles_of_any_size_agree_in_values_and_gradients(drawn: Drawn, block_size: int, causal: bool):
-    *inputs, mask = drawn
-    inputs = [x.requires_grad_() for x in inputs]
-    future = causal_mask(inputs[0].shape[-2], inputs[1].shape[-2])
+    query, key, value, mask = drawn
+    inputs = query.requires_grad_(), key.requires_grad_(), value.requires_grad_()
+    future = causal_mask(query.shape[-2], key.shape[-2])
     seen = (future if mask is None else mask & future) if causal else mask
-    expected, _ = dot_product_attention(*inputs, seen)
-    output = tiled_attention(*inputs, mask, block_size=block_size, causal=causal)
+    expected, _ = dot_product_attention(query, key, value, seen)
+    output = tiled_attention(query, key, value, mask, block_size=block_size, causal=causal)
     torch.testing.assert_close(output, expected)
     upstream = torch.linspace(-1, 2, output.numel()).to(output).view_as(output)
     found, wanted = (torch.autograd.grad(x, inputs, upstream) for x in (output, expected))
@@ -167,16 +167,19 @@ DIFFERENTIABLE: dict[str, tuple[Callable[..., Tensor | tuple[Tensor, Tensor]], t
     "masked_softmax": (masked_softmax, (double(3, 5),)),
     "masked_softmax, mask": (lambda scores: masked_softmax(scores, GAPS), (double(3, 5),)),
     "dot_product_attention": (dot_product_attention, (Q, K, V)),
-    "dot_product_attention, mask": (lambda *x: dot_product_attention(*x, GAPS), (Q, K, V)),
-    "dot_product_attention, bias": (lambda *x: dot_product_attention(*x[:3], GAPS, bias=x[3]), (Q, K, V, double(3, 5))),
-    "dot_product_attention, −inf": (lambda *x: dot_product_attention(*x, bias=INFINITE), (Q, K, V)),
+    "dot_product_attention, mask": (lambda q, k, v: dot_product_attention(q, k, v, GAPS), (Q, K, V)),
+    "dot_product_attention, bias": (
+        lambda q, k, v, b: dot_product_attention(q, k, v, GAPS, bias=b),
+        (Q, K, V, double(3, 5)),
+    ),
+    "dot_product_attention, −inf": (lambda q, k, v: dot_product_attention(q, k, v, bias=INFINITE), (Q, K, V)),
     "fused_attention": (fused_attention, (Q, K, V)),
-    "fused_attention, mask": (lambda *x: fused_attention(*x, GAPS), (Q, K, V)),
-    "fused_attention, bias": (lambda *x: fused_attention(*x[:3], GAPS, bias=x[3]), (Q, K, V, double(3, 5))),
-    "fused_attention, −inf": (lambda *x: fused_attention(*x, bias=INFINITE), (Q, K, V)),
-    "tiled_attention": (lambda *x: tiled_attention(*x, GAPS, block_size=2), (Q, K, V)),
+    "fused_attention, mask": (lambda q, k, v: fused_attention(q, k, v, GAPS), (Q, K, V)),
+    "fused_attention, bias": (lambda q, k, v, b: fused_attention(q, k, v, GAPS, bias=b), (Q, K, V, double(3, 5))),
+    "fused_attention, −inf": (lambda q, k, v: fused_attention(q, k, v, bias=INFINITE), (Q, K, V)),
+    "tiled_attention": (lambda q, k, v: tiled_attention(q, k, v, GAPS, block_size=2), (Q, K, V)),
     "additive": (ADDITIVE, (Q, K, V)),
-    "additive, mask": (lambda *x: ADDITIVE(*x, GAPS), (Q, K, V)),
+    "additive, mask": (lambda q, k, v: ADDITIVE(q, k, v, GAPS), (Q, K, V)),
     "kernel_regression": (kernel_regression, (double(3), double(5), double(5), SIGMA)),
     "hopfield_update": (hopfield_update, (double(3, 4), double(5, 4), BETA)),
 }

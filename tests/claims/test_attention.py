@@ -20,6 +20,7 @@ from lib.attention import (
     tiled_attention,
 )
 from lib.data import noisy_curve, true_curve
+from tests.claims.prose import almost, stated
 
 MASKS = {
     "padding": padding_mask([9, 5], 9),
@@ -65,14 +66,15 @@ def test_a1_small_sigma_is_the_nearest_neighbour_and_large_sigma_the_mean(genera
 
 
 def test_a2_kernel_regression_is_the_softmax_of_minus_half_the_squared_distance(generator: torch.Generator):
-    x, y = noisy_curve(50, noise=0.3, generator=generator)
+    noise = stated("attention", r"标准差 ([\d.]+) 的噪声")
+    x, y = noisy_curve(int(stated("attention", r"数据取 (\d+) 个点")), noise=noise, generator=generator)
     query = torch.linspace(0.5, 4.5, 5)
     weights = torch.exp(-((query[:, None] - x) ** 2) / (2 * 0.3**2))
     weights = weights / weights.sum(-1, keepdim=True)
     prediction, own = kernel_regression(query, x, y, sigma=0.3)
     torch.testing.assert_close(own, weights)
     torch.testing.assert_close(prediction, weights @ y)
-    assert (prediction - true_curve(query)).abs().max() < 0.3
+    assert (prediction - true_curve(query)).abs().max() < noise
 
 
 def test_a3_the_dot_product_has_variance_d_and_one_after_scaling(generator: torch.Generator):
@@ -160,7 +162,8 @@ def test_a6_nothing_to_see_gives_zero_where_a_finite_mask_gives_weights(dtype: t
 
 @pytest.mark.parametrize("heads", [1, 2, 8])
 def test_a7_heads_share_4_d_squared_weights_and_equal_pytorchs_module(heads: int):
-    assert sum(p.numel() for p in MultiHeadAttention(64, heads).parameters()) == 4 * 64**2 == 16384
+    weights = sum(p.numel() for p in MultiHeadAttention(64, heads).parameters())
+    assert weights == 4 * 64**2 == stated("attention", r"d = 64 时是 (\d+) 个")
     theirs = nn.MultiheadAttention(64, heads, batch_first=True)
     x, context, mask = torch.randn(2, 6, 64), torch.randn(2, 9, 64), padding_mask([9, 5], 9)
     expected = theirs(x, context, context, key_padding_mask=~mask[:, 0, 0], average_attn_weights=False)
@@ -193,12 +196,19 @@ def test_a12_a_small_beta_recalls_the_average_of_all(generator: torch.Generator)
     torch.testing.assert_close(hopfield_update(patterns[0], patterns, beta=1e-6), patterns.mean(0), atol=1e-4, rtol=0)
 
 
-def test_numbers_that_the_prose_states():
-    assert round(math.sqrt(512), 1) == 22.6
-    assert round(math.log(10), 2) == 2.30
-    assert math.exp(10) > 20_000
-    assert round(100 * 4 / 216, 1) == 1.9
-    assert round(100 * 4 / 200, 1) == 2.0
+def test_numbers_that_the_prose_states(generator: torch.Generator):
+    assert math.sqrt(512) == almost("attention", r"\\sqrt\{512\} = ([\d.]+)")
+    assert math.log(10) == almost("attention", r"\\ln 10 = ([\d.]+)")
+    assert torch.finfo(torch.float16).max == stated("attention", r"float16 最大只到 (\d+)")
     half = torch.tensor([1e4], dtype=torch.float16)
-    assert torch.finfo(torch.float16).max == 65504
-    assert (torch.nextafter(half, half * 2) - half).item() == 8
+    step = (torch.nextafter(half, half * 2) - half).item()
+    assert step == stated("attention", r"float16 在那附近每 (\d+) 才有一个数")
+    q, k = torch.randn(500, 1, 512, generator=generator), torch.randn(500, 10, 512, generator=generator)
+    first, second = (q * k).sum(-1).topk(2).values.mean(0).tolist()
+    assert first - second > stated("attention", r"第一名平均比第二名高出 (\d+) 以上") > math.log(20_000)
+
+
+def test_a6_scores_of_twenty_thousand_beat_a_finite_mask_value():
+    blocked = -(10 ** stated("attention", r"很多代码拿 -10\^(\d+) 或"))
+    assert torch.tensor([2.0, 20_000 + blocked]).softmax(-1).tolist() == [0, 1]
+    assert torch.tensor(-(10 ** stated("attention", r"半精度：-10\^(\d+) 超出 float16"))).half() == -math.inf

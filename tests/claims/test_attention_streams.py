@@ -8,8 +8,13 @@ from torch import Tensor, nn
 from lib.attention import MultiHeadAttention, block_causal_mask
 from lib.data import tactile_batches
 from lib.training import fit
+from tests.claims.prose import almost, stated
 
-VISION, TOUCH, ACTION = 196, 4, 16
+VISION, TOUCH, ACTION = (
+    int(stated("attention", pattern))
+    for pattern in (r"输入有 (\d+) 个视觉 token", r"图像块）、(\d+) 个触觉 token", r"要给出 (\d+) 步动作")
+)
+SHARE = stated("attention", r"起步时大约只分到 (\d+/\d+)：")
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +25,12 @@ def _seed() -> None:
 def test_a8_the_wiring_decides_shapes_and_who_is_updated():
     vision, touch, action = (torch.randn(8, count, 64) for count in (VISION, TOUCH, ACTION))
     attend, sequence = MultiHeadAttention(64, 4), torch.cat([vision, touch, action], 1)
-    wirings = {(196, 196): (vision, vision), (16, 200): (action, sequence[:, :200]), (216, 216): (sequence, sequence)}
+    seen, all_tokens = VISION + TOUCH, VISION + TOUCH + ACTION
+    wirings = {
+        (VISION, VISION): (vision, vision),
+        (ACTION, seen): (action, sequence[:, :seen]),
+        (all_tokens, all_tokens): (sequence, sequence),
+    }
     for shape, (query, context) in wirings.items():
         output, weights = attend(query, context, need_weights=True)
         assert weights is not None
@@ -28,8 +38,15 @@ def test_a8_the_wiring_decides_shapes_and_who_is_updated():
         assert output.shape == query.shape
     joint, weights = attend(sequence, need_weights=True)
     assert weights is not None
-    assert weights[..., 200:, 196:200].sum(-1).mean().item() == pytest.approx(4 / 216, rel=0.1)
-    torch.testing.assert_close(attend(action, sequence)[0], joint[:, 200:])
+    assert weights[..., seen:, VISION:seen].sum(-1).mean().item() == pytest.approx(SHARE, rel=0.1)
+    torch.testing.assert_close(attend(action, sequence)[0], joint[:, seen:])
+    _, weights = attend(action, sequence[:, :seen], need_weights=True)
+    assert weights is not None
+    crossed = stated("attention", r"视觉和触觉照样一起争，份额大约是 (\d+/\d+)")
+    assert weights[..., VISION:].sum(-1).mean().item() == pytest.approx(crossed, rel=0.1)
+    assert TOUCH / all_tokens == SHARE == stated("attention", r"份额\*\*永远\*\*是 (\d+/\d+)")
+    assert TOUCH / seen == crossed
+    assert almost("attention", r"动作给触觉的权重只有 (\d+)%") == 100 * SHARE
 
 
 def test_a9_under_a_block_causal_mask_observations_do_not_see_the_action():
@@ -78,6 +95,7 @@ def test_a10_a_share_is_learned_and_a_small_one_can_decide(flat: bool):
     share = weights[..., ~kept].sum(-1).mean().item()
     accuracy = (logits.argmax(-1) == label).float().mean()
     without = (policy(vision, touch, action, kept)[0].argmax(-1) == label).float().mean()
-    assert share == pytest.approx(4 / 207, rel=1e-4) if flat else share > 0.4
+    assert share == pytest.approx(TOUCH / (VISION + TOUCH + 7), rel=1e-4) if flat else share > 0.4
+    guess = stated("attention", r"四选一，瞎猜能对 ([\d.]+)")
     assert accuracy > 0.9
-    assert without < 0.6
+    assert without < guess + 0.35
