@@ -7,8 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import ViTConfig as TheirConfig
-from transformers import ViTForImageClassification
 
 from lib.attention import MultiHeadAttention
 from lib.data import bright_block, digit_images
@@ -60,52 +58,6 @@ def test_v2_cls_is_one_token_more_and_mean_pooling_does_without(pooling: Pooling
     assert model.positions.weight.shape == (tokens, 64)
     pooled = encoded[:, 0] if pooling == "cls" else encoded.mean(1)
     torch.testing.assert_close(model.classify(encoded), model.head(pooled))
-
-
-def test_v2_the_same_weights_give_hugging_faces_vit_the_same_logits():
-    config = TheirConfig(
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        image_size=8,
-        patch_size=4,
-        layer_norm_eps=1e-5,
-        id2label=dict(enumerate("abcde")),
-    )
-    theirs = ViTForImageClassification(config).eval()
-    for parameter in theirs.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    ours = ViT(ViTConfig(image_size=8, patch_size=4, channels=3, dim=16, layers=2, heads=4, classes=5))
-    assert count_parameters(ours) == count_parameters(theirs)
-    ours.load_state_dict(renamed(theirs.state_dict()))
-    images = torch.randn(3, 3, 8, 8)
-    torch.testing.assert_close(ours(images), theirs(images).logits, atol=1e-4, rtol=1e-4)
-
-
-def renamed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Hugging Face's tensors under our names."""
-    names = {
-        "vit.embeddings.cls_token": "cls",
-        "vit.embeddings.position_embeddings": "positions.weight",
-        "vit.embeddings.patch_embeddings.projection": "embed",
-        "vit.layers": "encoder.blocks",
-        "vit.layernorm": "encoder.norm",
-        "o_proj": "out_proj",
-        "layernorm_before": "attention_norm",
-        "layernorm_after": "feed_forward_norm",
-        "mlp.fc1": "feed_forward.up_proj",
-        "mlp.fc2": "feed_forward.down_proj",
-        "classifier": "head",
-    }
-    ours = {}
-    for name, tensor in state.items():
-        for old, new in names.items():
-            name = name.replace(old, new)
-        ours[name] = tensor
-    ours["cls"], ours["positions.weight"] = ours["cls"].flatten(), ours["positions.weight"][0]
-    ours["embed.weight"] = ours["embed.weight"].flatten(1)
-    return ours
 
 
 def test_v2_vit_b_16_has_86_6_million_parameters_nearly_all_in_the_encoder():
