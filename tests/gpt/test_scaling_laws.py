@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from lib.gpt import PowerLaw, chinchilla_loss, compute_optimal, fit_power_law, training_flops
 
@@ -50,6 +51,50 @@ def test_the_published_loss_falls_with_both_towards_its_floor():
     assert chinchilla_loss(torch.tensor(1e30), torch.tensor(1e40)).item() == pytest.approx(1.69, abs=1e-4)
 
 
+HALF = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+
+
+@HALF
+def test_half_precision_is_fitted_in_float64(dtype: torch.dtype):
+    x, y = torch.tensor([1e1, 1e2, 3e3, 5e4]).to(dtype), torch.tensor([3.0, 2.8, 2.1, 1.7]).to(dtype)
+    assert fit_power_law(x, y) == fit_power_law(x.double(), y.double())
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_sizes_may_be_integers(dtype: torch.dtype):
+    x, y = SIZES.to(dtype), torch.tensor([9, 7, 5, 4, 2])
+    assert fit_power_law(x, y.to(dtype)) == fit_power_law(x.double(), y.double())
+    torch.testing.assert_close(chinchilla_loss(x, 20 * x), chinchilla_loss(SIZES, 20 * SIZES))
+
+
+@HALF
+def test_the_published_loss_of_half_precision_is_computed_in_float32(dtype: torch.dtype):
+    n, d = torch.linspace(10, 6e4, 9).to(dtype), torch.linspace(99, 5e4, 9).to(dtype)
+    assert chinchilla_loss(n, d).dtype == torch.float32
+    torch.testing.assert_close(chinchilla_loss(n, d), chinchilla_loss(n.double(), d.double()).float())
+
+
+def test_nothing_is_expected_of_no_model():
+    assert chinchilla_loss(torch.zeros(0, 1), torch.ones(3)).shape == (0, 3)
+
+
+def test_derivatives():
+    n, d = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in ([[2.0], [7.0]], [1.0, 3.0, 40.0]))
+    assert torch.autograd.gradcheck(chinchilla_loss, (n, d))
+    assert torch.autograd.gradcheck(PowerLaw(2.0, 0.3, 1.1), (d,))
+
+
+def test_the_published_loss_compiles_whole_and_exports():
+    class Module(torch.nn.Module):
+        def forward(self, n: Tensor, d: Tensor) -> Tensor:
+            return chinchilla_loss(n, d)
+
+    inputs = (SIZES[:, None], 20 * SIZES)
+    expected = chinchilla_loss(*inputs)
+    torch.testing.assert_close(torch.compile(chinchilla_loss, fullgraph=True, backend="eager")(*inputs), expected)
+    torch.testing.assert_close(torch.export.export(Module(), inputs).module()(*inputs), expected)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -58,6 +103,10 @@ def test_the_published_loss_falls_with_both_towards_its_floor():
         (lambda: fit_power_law(SIZES, SIZES[:3]), r"got \(5,\) and \(3,\)"),
         (lambda: fit_power_law(SIZES, torch.ones(5), floor=1.0), "y above floor = 1.0"),
         (lambda: fit_power_law(-SIZES, torch.ones(5)), "x must be above 0"),
+        (lambda: fit_power_law(SIZES, torch.full((5,), math.inf)), "both finite"),
+        (lambda: fit_power_law(SIZES, torch.full((5,), math.nan)), "both finite"),
+        (lambda: fit_power_law(torch.tensor([]), torch.tensor([])), r"two different x at least, got \(0,\)"),
+        (lambda: chinchilla_loss(torch.tensor(math.nan), torch.tensor(1e9)), "must be above 0"),
         (lambda: training_flops(0.0, 1e9), "parameters must be above 0, got 0.0"),
         (lambda: training_flops(1e9, -1.0), "tokens must be above 0, got -1.0"),
         (lambda: compute_optimal(0.0), "flops must be above 0, got 0.0"),
