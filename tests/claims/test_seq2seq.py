@@ -1,15 +1,15 @@
 """What chapter 2.1.4 claims: S1, S4, what S3 rests on, and the numbers of its prose; S2, S3, S5 stand beside it."""
 
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from lib.data import reversed_digits
+from lib.data import dates, decode_text, reversed_digits
 from lib.seq2seq import IGNORED, START, PairBatch, Seq2Seq, greedy_decode, noisy_inputs, teacher_forcing_loss
 from lib.training import fit
+from lib.transformer import count_parameters
+from tests.claims.prose import almost, stated, stated_text
 
 
 def seeded(seed: int) -> Generator:
@@ -125,11 +125,18 @@ def test_the_gru_of_the_chapter_is_pytorchs():
 
 
 def test_numbers_that_the_prose_states():
-    assert 4 * 1000 * 2 == 8000  # layers × cells × (cell and output) of the first system
-    size = {kind: sum(p.numel() for p in Seq2Seq(11, 32, 64, kind).parameters()) for kind in (True, False)}
-    assert size == {True: 95851, False: 83499}
-    assert size[True] - size[False] == 64**2 + 2 * 64**2 + 64
-    assert round(0.98**50, 2) == 0.36
-    assert round(0.9 ** (1 / 50), 3) == 0.998
-    assert math.isclose(0.998**50, 0.9, abs_tol=0.01)
-    assert 2017 - 2014 == 3
+    layers, cells = 4, stated("seq2seq", r"每层 (\d+) 个单元")
+    assert layers * cells * 2 == stated("seq2seq", r"压进 (\d+) 个实数")  # each cell's state and output
+    assert almost("seq2seq", r"0\.98\^\{50\} \\approx ([\d.]+)") == 0.98**50
+    assert almost("seq2seq", r"0\.9\^\{1/50\} \\approx ([\d.]+)") == 0.9 ** (1 / 50)
+    assert stated("seq2seq", r"目标用 (−\d+) 补齐") == IGNORED
+    first, last = (int(stated("seq2seq", pattern)) for pattern in (r"年份从 (\d+) 到", r"年份从 \d+ 到 (\d+)"))
+    written = {int(decode_text(target)[:4]) for target in next(dates(4000, generator=seeded(0))).target}
+    assert written == set(range(first, last + 1))
+
+
+def test_attention_adds_the_parameters_that_the_prose_counts():
+    h = 64
+    sizes = {kind: count_parameters(Seq2Seq(11, 32, h, kind)) for kind in (True, False)}
+    assert sizes[True] - sizes[False] == h**2 + 2 * h**2 + h
+    assert stated_text("seq2seq", r"加性打分有 (H\^2 \+ 2H\^2 \+ H) 个参数")

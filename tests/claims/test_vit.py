@@ -1,5 +1,6 @@
 """What chapter 2.1.3 claims about the kernels of ViT: V1, V2, V4, and the parts of V3 and V6 that need no training."""
 
+import math
 from typing import Literal
 
 import pytest
@@ -7,11 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import ViTConfig as TheirConfig
 
 from lib.attention import MultiHeadAttention
 from lib.data import bright_block, digit_images
+from lib.data.images import HELD_OUT
 from lib.transformer import count_parameters
 from lib.vit import ViT, ViTConfig, join_windows, patchify, random_masking, split_windows, unpatchify
+from tests.claims.prose import stated, stated_text
 
 Pooling = Literal["cls", "mean"]
 
@@ -153,12 +157,47 @@ def test_v6_75_percent_hidden_leaves_a_quarter_of_the_tokens_and_a_sixteenth_of_
     assert (visible / 64, visible**2 / 64**2) == (1 / 4, 1 / 16)
 
 
-def test_numbers_that_the_prose_states():
-    assert 224**2 > 50_000
-    assert round(224**4 / 1e9, 1) == 2.5  # thousand millions of pairs of pixels
-    assert 196**2 < 40_000
-    assert 384 // 16 == 24
-    assert len(digit_images()[0]) - 400 == 1397
-    assert (digit_images()[0] * 16).unique().numel() == 17
-    assert [(8 // size) ** 2 for size in (1, 2, 4, 8)] == [64, 16, 4, 1]
-    assert round((576 - 196) * 768 / 1e4) == 29
+def test_numbers_of_patches_that_the_prose_states():
+    patches = patchify(torch.zeros(1, 3, 224, 224), 16)
+    assert patches.shape[1] == stated("vit", r"五万个像素变成 (\d+) 块") == stated("vit", r"14\\times14 = (\d+) 块")
+    assert patches.shape[2] == stated("vit", r"每块 3\\times16\\times16 = (\d+) 个数")
+    assert 50_000 < 224**2 < 51_000  # 五万多个像素
+    assert round(224**4 / 1e8) == 25  # 二十五亿对
+    assert patches.shape[1] ** 2 < 40_000  # 不到四万对
+    larger = patchify(torch.zeros(1, 3, 384, 384), 16).shape[1]
+    assert patches.shape[1] == stated("vit", r"块数从 (\d+) 变成")
+    assert larger == stated("vit", r"块数从 196 变成 (\d+)")
+    assert round((larger - patches.shape[1]) * 768 / 1e4) == stated("vit", r"约 (\d+) 万")
+    sizes = [str(patchify(torch.zeros(1, 1, 8, 8), size).shape[1]) for size in (1, 2, 4, 8)]
+    assert "、".join(sizes) == stated_text("vit", r"块长取 1、2、4、8，token 是 ([\d、]+) 个")
+
+
+def test_numbers_of_parameters_that_the_prose_states():
+    layers, dim = (int(stated("vit", pattern)) for pattern in (r"「B」是 (\d+) 层", r"「B」是 \d+ 层、宽 (\d+)"))
+    with torch.device("meta"):
+        model = ViT(
+            ViTConfig(image_size=224, patch_size=16, channels=3, dim=dim, layers=layers, heads=12, classes=1000)
+        )
+    assert round(count_parameters(model.encoder) / 1e6) == stated("vit", r"12 层是 (\d+) M")
+    block, d = model.encoder.blocks[0], dim
+    assert count_parameters(block) == 4 * (d**2 + d) + 8 * d**2 + 5 * d + 4 * d  # 练习 1
+    eps = {"torch": nn.LayerNorm(3).eps, "theirs": TheirConfig().layer_norm_eps}
+    assert math.log10(eps["torch"]) == pytest.approx(stated("vit", r"PyTorch 的 10\^\{(-\d+)\}"))
+    assert math.log10(eps["theirs"]) == pytest.approx(stated("vit", r"缺省 10\^\{(-\d+)\}"))
+
+
+def test_numbers_of_images_that_the_prose_states():
+    images, _ = digit_images()
+    assert len(images) == stated("vit", r"带着 (\d+) 张真实的手写数字")
+    assert (images * 16).unique().numel() == stated("vit", r"灰度有 (\d+) 级")
+    assert len(images) == stated("vit", r"留下 (\d+) 张做测试") + stated("vit", r"其余 (\d+) 张训练")
+    share = stated("vit", r"随机遮住 (\d+)% 的块")
+    assert random_masking(1, 100, generator=torch.Generator()).shape[1] == 100 - share
+    assert HELD_OUT == 0.4  # 测试用左边四成
+
+
+def test_ratios_that_the_prose_states():
+    assert stated("vit", r"r = 2，r\^4 = (\d+)") == (2 * 224 // 16) ** 4 / (224 // 16) ** 4
+    window, d, n = 7, 96, 3136
+    assert window**2 / (2 * d) == stated("vit", r"M\^2/2d = (\d+/\d+)")
+    assert round(n / (2 * d)) == stated("vit", r"比值 N/2d，约 (\d+) 倍")

@@ -1,5 +1,8 @@
 """ViT: its parts by hand, its parameter counts, positions, pooling, and what is refused."""
 
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import Literal
 
@@ -8,7 +11,7 @@ import torch
 from torch import nn
 
 from lib.transformer import count_parameters
-from lib.vit import ViT, ViTConfig, grid_positions, patchify
+from lib.vit import MaskedAutoencoder, ViT, ViTConfig, grid_positions, patchify, reconstruction_loss
 
 SMALL = ViTConfig(image_size=(8, 12), patch_size=4, channels=3, dim=16, layers=2, heads=4, classes=5)
 B16 = ViTConfig(image_size=224, patch_size=16, channels=3, dim=768, layers=12, heads=12, classes=1000)
@@ -223,3 +226,68 @@ def test_no_image_gives_no_logits(pooling: Literal["cls", "mean"]):
     _, weights = model.encode(images(0), need_weights=True)
     assert weights is not None
     assert weights.shape[0] == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_every_precision_gives_about_the_same_logits_and_learns(dtype: torch.dtype, pooling):
+    model, x = ViT(replace(SMALL, pooling=pooling, positions="sinusoidal")), images(3)
+    expected = model(x)
+    logits = model.to(dtype)(x.to(dtype))
+    assert logits.dtype == dtype
+    eps = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
+    torch.testing.assert_close(logits.float(), expected, atol=10 * eps, rtol=10 * eps)
+    logits.float().square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_mixed_precision_gives_about_the_same_logits_maps_and_tokens(dtype: torch.dtype):
+    model, x = ViT(SMALL), images(3)
+    visible = torch.tensor([[0, 2], [5, 1], [3, 4]])
+    expected, (tokens, maps) = model(x), model.encode(x, visible=visible, need_weights=True)
+    with torch.autocast("cpu", dtype):
+        mixed = model(x)
+        some, weights = model.encode(x, visible=visible, need_weights=True)
+    mixed.float().square().sum().backward()
+    for ours, plain in ((mixed, expected), (some, tokens), (weights, maps)):
+        assert ours is not None
+        torch.testing.assert_close(ours.float(), plain, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_gradients_of_logits_and_of_the_reconstruction_loss_are_those_of_finite_differences(pooling):
+    sizes = {"image_size": (2, 4), "patch_size": 2, "channels": 1, "dim": 4, "layers": 1, "heads": 2, "classes": 2}
+    config = ViTConfig(**sizes, pooling=pooling)
+    model = MaskedAutoencoder(config, dim=2, layers=1, heads=1).double()
+    x, visible = torch.randn(2, 1, 2, 4, dtype=torch.float64, requires_grad=True), torch.tensor([[1], [0]])
+    assert torch.autograd.gradcheck(model.encoder, x)
+    assert torch.autograd.gradcheck(lambda x: reconstruction_loss(model, x, visible), x)
+    for run in (lambda: model.encoder(x).square().sum(), lambda: reconstruction_loss(model, x, visible)):
+        for name, parameter in model.named_parameters():
+            (slope,) = torch.autograd.grad(run(), parameter, allow_unused=True)
+            step, old = 1e-6 * torch.randn_like(parameter), parameter.detach().clone()
+            ends = []
+            for sign in (1, -1):
+                parameter.data = old + sign * step
+                ends.append(run().item())
+            parameter.data = old
+            along = 0.0 if slope is None else (slope * step).sum().item()
+            assert (ends[0] - ends[1]) / 2 == pytest.approx(along, rel=1e-4, abs=1e-13), name
+
+
+def rebuilt(model: ViT) -> ViT:
+    with torch.device("meta"):
+        other = ViT(model.config)
+    other = other.to_empty(device="cpu")
+    for tensor in (*other.parameters(), *other.buffers()):
+        tensor.data.fill_(torch.nan)
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+@pytest.mark.parametrize("positions", ["random", "sinusoidal", "none"])
+@pytest.mark.parametrize("copy", [deepcopy, rebuilt, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_of_the_model_computes_the_same(positions, copy: Callable[[ViT], ViT]):
+    model, x = ViT(replace(SMALL, positions=positions)), images()
+    assert torch.equal(copy(model)(x), model(x))
