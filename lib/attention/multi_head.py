@@ -150,7 +150,7 @@ class MultiHeadAttention(nn.Module):
         """Blank what no head sees before it is projected: else a NaN would reach the gradient of the weights."""
         if mask is None:
             return context
-        new = context.shape[-2]
-        check_mask(mask, (*context.shape[:-2], self.heads, query.shape[-2], past + new))
-        for_any_head = mask.any(-3) if mask.ndim > 2 else mask  # (batch, query, past + new)
-        return blank_unseen(context, for_any_head[..., -new:])
+        keys = past + context.shape[-2]
+        check_mask(mask, (*context.shape[:-2], self.heads, query.shape[-2], keys))
+        for_any_head = mask.any(-3) if mask.ndim > 2 else mask  # (batch, query, keys)
+        return blank_unseen(context, for_any_head.expand(*for_any_head.shape[:-1], keys)[..., past:])
