@@ -12,11 +12,9 @@ def hopfield_update(state: Tensor, patterns: Tensor, beta: float | Tensor) -> Te
 
         ξ_new = X softmax(β Xᵀ ξ)
 
-    The paper stores patterns as columns of X; here they are rows, as tokens are.
-
     Args:
         state: ξ, (dim,) or (..., states, dim).
-        patterns: Xᵀ, (patterns, dim) or (..., patterns, dim).
+        patterns: Xᵀ, one a row, (patterns, dim) or (..., patterns, dim).
         beta: inverse temperature, above 0; 1/√dim is the scale of attention.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Attention masks: boolean, `True` = may attend, broadcastable to (batch, heads, query, key)."""
+"""Attention masks: boolean, `True` = may attend; `nn.MultiheadAttention` means the opposite, so give it `~mask`."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,7 @@ from lib.checks import check_at_least, values_known
 
 
 def causal_mask(queries: int, keys: int | None = None, *, device: torch.device | str | None = None) -> Tensor:
-    """Let query t attend to the keys up to and including its own position.
-
-    The mask is aligned bottom-right: the last query sees every key, so with a cache of `keys − queries`
-    earlier tokens it needs no offset. With more queries than keys the first rows see nothing.
+    """Return the mask in which query t attends to keys up to its own position, aligned bottom-right.
 
         mask[t, s] = s ≤ t + (keys − queries)
 
@@ -27,20 +24,11 @@ def causal_mask(queries: int, keys: int | None = None, *, device: torch.device |
     Raises:
         ValueError: a number is negative.
 
-    Source: Vaswani et al. 2017, §3.2.3 (decoder self-attention); the alignment is FlashAttention 2.1's.
+    Source: Vaswani et al. 2017, §3.2.3; the alignment is FlashAttention 2.1's.
 
     >>> causal_mask(2, 4).int()
     tensor([[1, 1, 1, 0],
             [1, 1, 1, 1]], dtype=torch.int32)
-
-    `F.scaled_dot_product_attention` reads a boolean mask the same way; its `is_causal` is aligned top-left.
-    `nn.MultiheadAttention` means the opposite (`True` = ignore), so hand it the negation:
-
-    >>> ours = causal_mask(3)
-    >>> x = torch.ones(1, 3, 4)
-    >>> _, weights = torch.nn.MultiheadAttention(4, 1, batch_first=True)(x, x, x, attn_mask=~ours)
-    >>> bool((weights[0][~ours] == 0).all())
-    True
     """
     keys = queries if keys is None else keys
     check_at_least(0, queries=queries, keys=keys)
@@ -48,7 +36,7 @@ def causal_mask(queries: int, keys: int | None = None, *, device: torch.device |
 
 
 def padding_mask(lengths: Tensor | Sequence[int], size: int) -> Tensor:
-    """Hide the padding behind sequences of different lengths.
+    """Return the mask that hides the padding behind sequences of different lengths.
 
         mask[b, 0, 0, s] = s < lengths[b]
 
@@ -57,17 +45,14 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int) -> Tensor:
         size: padded length, in tokens.
 
     Returns:
-        Boolean (batch, 1, 1, size), `True` = may attend; drop the heads axis with `[:, 0]` for scores of
-        shape (batch, query, key). `nn.MultiheadAttention` wants `key_padding_mask=~mask[:, 0, 0]`.
+        Boolean (batch, 1, 1, size), `True` = may attend; `[:, 0]` for scores of shape (batch, query, key).
 
     Raises:
         ValueError: lengths are not a vector of integers, or one lies outside 0 … `size`.
 
-    >>> padding_mask([3, 0], 4).int()
-    tensor([[[[1, 1, 1, 0]]],
-    <BLANKLINE>
-    <BLANKLINE>
-            [[[0, 0, 0, 0]]]], dtype=torch.int32)
+    >>> padding_mask([3, 0], 4)[:, 0, 0].int()
+    tensor([[1, 1, 1, 0],
+            [0, 0, 0, 0]], dtype=torch.int32)
     """
     check_at_least(0, size=size)
     lengths = torch.as_tensor(lengths)
@@ -80,7 +65,7 @@ def padding_mask(lengths: Tensor | Sequence[int], size: int) -> Tensor:
 
 
 def block_causal_mask(block_sizes: Sequence[int], *, device: torch.device | str | None = None) -> Tensor:
-    """Let the tokens of a block attend to their own block in full and to all blocks before it.
+    """Return the mask in which tokens attend to all of their own block and of the blocks before it.
 
     Args:
         block_sizes: tokens in each block, in order; 0 is an empty block.

@@ -69,6 +69,14 @@ def test_no_distance_of_halves_overflows(far: float, dtype: torch.dtype):
     assert prediction.dtype == weights.dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_distances_of_halves_are_rounded_once(dtype: torch.dtype):
+    x, y = torch.linspace(-90, 90, 40).to(dtype), torch.linspace(1, 2, 40).to(dtype)
+    found, exact = kernel_regression(x[:9] + 1, x, y, 7.0), kernel_regression(x[:9].double() + 1, x, y, 7.0)
+    for own, other in zip(found, exact, strict=True):
+        torch.testing.assert_close(own.double(), other.to(dtype).double(), rtol=torch.finfo(dtype).eps, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("sigma", [1e-30, 1.0, 1e30])
 def test_distances_may_be_as_large_as_numbers_go(sigma: float, dtype: torch.dtype):
@@ -119,6 +127,19 @@ def test_an_overflow_under_the_mask_has_the_same_gradient_in_every_path(loud: fl
     for other in found[1:]:
         for ours, theirs in zip(found[0], other, strict=True):
             torch.testing.assert_close(theirs, ours, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("attend", [whole, tiled])
+def test_a_blocked_value_takes_no_gradient_from_an_overflow(attend: Attend):
+    query, key, value = tensors(torch.float32)
+    late = torch.arange(7)[:, None] > 5  # visible to the last query alone
+    loud = value.detach().where(~late, 3e38).requires_grad_()
+    output = attend(query, key, loud, causal_mask(5, 7))[..., :4, :]
+    expected = attend(query, key, value, causal_mask(5, 7))[..., :4, :]
+    upstream = torch.full_like(output, 100.0)
+    found, wanted = (torch.autograd.grad(x, [query, key], upstream) for x in (output, expected))
+    for own, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(own, other)
 
 
 BIASES = {
