@@ -66,8 +66,7 @@ def from_bins(tokens: Tensor, low: float | Tensor, high: float | Tensor, bins: i
     numbers = tokens.long()  # 256 has no place in a comparison of 8-bit numbers
     if values_known() and ((numbers < 0) | (numbers >= bins)).any():
         raise ValueError(f"tokens must lie within 0 … {bins - 1}, got {tokens.tolist()}")
-    floating = isinstance(low, Tensor) and low.is_floating_point()
-    dtype = low.dtype if floating else torch.get_default_dtype()
+    dtype = low.dtype if isinstance(low, Tensor) and low.is_floating_point() else torch.get_default_dtype()
     return (start + (numbers.to(start.dtype) + 0.5) * (end - start) / bins).to(dtype)
 
 

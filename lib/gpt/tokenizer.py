@@ -5,7 +5,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 __all__ = ["BPETokenizer", "CharTokenizer", "Pair", "pre_tokenize"]
 
@@ -34,10 +34,10 @@ def _bytes(piece: str) -> bytes:
 _END = -1  # stands between pieces, and where a token was joined to the one before
 
 
-def _checked(ids: Iterable[int], vocab_size: int) -> Iterator[int]:
+def _checked(ids: Iterable[Any], vocab_size: int) -> Iterator[int]:
     for i in ids:
         number = i.tolist() if hasattr(i, "tolist") else i  # one of a tensor or an array
-        if isinstance(number, bool) or not hasattr(number, "__index__"):
+        if isinstance(number, bool) or not isinstance(number, int):
             raise ValueError(f"ids must be integers, got {i!r}")
         if not 0 <= number < vocab_size:
             raise ValueError(f"ids must lie in 0 … {vocab_size - 1}, got {number}")
