@@ -49,19 +49,20 @@ class BidirectionalGRU(nn.Module):
 
     def _run(self, x: Tensor | PackedSequence) -> tuple[Tensor, Tensor]:
         """PyTorch's fused kernel; gives the states, and ends (direction, batch, hidden)."""
-        weights = [*self.rightward.parameters(), *self.leftward.parameters()]
-        options = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": self.training, "bidirectional": True}
+        weights: list[Tensor] = [*self.rightward.parameters(), *self.leftward.parameters()]
+        options = (True, 1, 0.0, self.training, True)  # biases, one layer, no dropout, both directions
         if isinstance(x, PackedSequence):
             start = x.data.new_zeros(2, int(x.batch_sizes[0]), self.hidden_dim)
-            return torch.gru(x.data, x.batch_sizes, start, weights, **options)
+            return torch.gru(x.data, x.batch_sizes, start, weights, *options)
         start = x.new_zeros(2, x.shape[0], self.hidden_dim)
-        return torch.gru(x, start, weights, **options, batch_first=True)
+        return torch.gru(x, start, weights, *options, True)  # batch first
 
     def _run_packed(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         empty = (lengths == 0)[:, None]  # (batch, 1); packing wants at least one token
         packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
         data, ends = self._run(packed)
         states, _ = pad_packed_sequence(packed._replace(data=data), batch_first=True, total_length=x.shape[1])
+        assert packed.unsorted_indices is not None  # it was sorted by length for the kernel
         ends = ends.index_select(1, packed.unsorted_indices)
         return states.masked_fill(empty[..., None], 0.0), ends.masked_fill(empty, 0.0)
 

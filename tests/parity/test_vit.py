@@ -47,13 +47,20 @@ def test_vit_for_image_classification(dtype: torch.dtype, height: int, width: in
         image_size=(height, width),
         patch_size=patch,
         layer_norm_eps=1e-5,
-        attn_implementation="sdpa",
         id2label=dict(enumerate("abcde")),
     )
-    theirs = ViTForImageClassification(config).eval().to(dtype)
+    theirs: Any = ViTForImageClassification(config).eval()
+    theirs.to(dtype).set_attn_implementation("sdpa")
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, std=0.3)
-    sizes = {"image_size": (height, width), "patch_size": patch, "channels": 3, "dim": 24, "layers": 3, "heads": 4}
+    sizes: dict[str, Any] = {
+        "image_size": (height, width),
+        "patch_size": patch,
+        "channels": 3,
+        "dim": 24,
+        "layers": 3,
+        "heads": 4,
+    }
     ours = ViT(ViTConfig(**sizes, classes=5)).eval().to(dtype)
     ours.load_state_dict(renamed(theirs.state_dict()))  # strict: no name is missing or left over
     assert count_parameters(ours) == count_parameters(theirs)
@@ -68,8 +75,8 @@ def test_vit_for_image_classification(dtype: torch.dtype, height: int, width: in
 
 
 def test_the_mask_of_vit_mae_says_1_where_ours_says_true():
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    decoder = {f"decoder_{name}": size for name, size in sizes.items()}
+    sizes: dict[str, Any] = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    decoder: dict[str, Any] = {f"decoder_{name}": size for name, size in sizes.items()}
     theirs = ViTMAEForPreTraining(ViTMAEConfig(**sizes, **decoder, image_size=8, patch_size=2)).eval()
     output = theirs(torch.randn(3, 3, 8, 8), noise=torch.rand(3, 16))
     visible = (output.mask == 0).nonzero()[:, 1].view(3, 4)

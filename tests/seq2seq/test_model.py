@@ -361,7 +361,9 @@ def test_bad_starts_and_steps_are_named(start: int, steps: int, message: str):
         greedy_decode(Seq2Seq(VOCAB, EMBEDDING, HIDDEN), tokens(2, 3), start, steps)
 
 
-@pytest.mark.parametrize("name", ["vocab_size", "embedding_dim", "hidden_dim"])
-def test_sizes_below_one_are_named(name: str):
+@pytest.mark.parametrize(
+    ("sizes", "name"), [((0, 4, 4), "vocab_size"), ((4, 0, 4), "embedding_dim"), ((4, 4, 0), "hidden_dim")]
+)
+def test_sizes_below_one_are_named(sizes: tuple[int, int, int], name: str):
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        Seq2Seq(**({"vocab_size": 4, "embedding_dim": 4, "hidden_dim": 4} | {name: 0}))
+        Seq2Seq(*sizes)
