@@ -23,8 +23,7 @@ def to_bins(values: Tensor, low: float | Tensor, high: float | Tensor, bins: int
         Integers of the shape of `values`.
 
     Raises:
-        ValueError: a value is NaN, `low` is not below `high`, an end is not finite or fits no dimension, or there
-            is no bin.
+        ValueError: a value is NaN, the ends are not finite, in order and of a shape that fits, or there is no bin.
 
     Source: Brohan et al. 2023 (RT-2), §3.2; Kim et al. 2024 (OpenVLA), §3.2.
 
@@ -54,8 +53,7 @@ def from_bins(tokens: Tensor, low: float | Tensor, high: float | Tensor, bins: i
         floating-point numbers, else of the default type.
 
     Raises:
-        ValueError: a token is no bin's, `low` is not below `high`, an end is not finite or fits no dimension, or
-            there is no bin.
+        ValueError: a token is no bin's, or as in `to_bins`.
 
     >>> from_bins(torch.tensor([0, 1, 3]), low=0.0, high=1.0, bins=4)
     tensor([0.1250, 0.3750, 0.8750])

@@ -57,7 +57,7 @@ def implicit_reward(policy: Tensor, reference: Tensor, *, beta: float) -> Tensor
         beta: β, above 0: how dear it is to move away from the reference.
 
     Returns:
-        (...), 0 where both models agree, in float32 at least.
+        (...), in float32 at least.
 
     Raises:
         ValueError: `beta` is not above 0, or shapes differ.

@@ -34,9 +34,6 @@ def fit_power_law(x: Tensor, y: Tensor, *, floor: float = 0.0) -> PowerLaw:
         y: (points,), above `floor`, such as losses.
         floor: what would be left at infinite x; not fitted, as a few points cannot tell it from a small exponent.
 
-    Returns:
-        The law, to be called on other x.
-
     Raises:
         ValueError: fewer than two different x, shapes that differ, or numbers without a finite logarithm.
 
@@ -81,16 +78,13 @@ def training_flops(parameters: float, tokens: float) -> float:
 
 
 def compute_optimal(flops: float, *, tokens_per_parameter: float = 20.0) -> tuple[float, float]:
-    """Split a budget of compute into the size of a model and the tokens to train it on.
+    """Return the parameters N and the tokens D that a budget of compute is best split into.
 
         D = r N  and  C = 6 N D,  hence  N = √(C / 6r)
 
     Args:
         flops: C, the budget.
-        tokens_per_parameter: r; about 20 in the family of models and the range of budgets of the paper.
-
-    Returns:
-        The parameters N and the tokens D.
+        tokens_per_parameter: r, about 20 in the paper's models and budgets.
 
     Raises:
         ValueError: a number is not above 0.
@@ -107,7 +101,7 @@ def compute_optimal(flops: float, *, tokens_per_parameter: float = 20.0) -> tupl
 
 
 def chinchilla_loss(parameters: Tensor, tokens: Tensor) -> Tensor:
-    """Return the loss that the paper's fit expects of a model of that size, trained on so many tokens.
+    """Return the loss, in float32 at least, that the paper's fit expects of a model trained on so many tokens.
 
         L(N, D) = 1.69 + 406.4 / N^0.34 + 410.7 / D^0.28   nats a token, on the paper's data
 
@@ -115,14 +109,10 @@ def chinchilla_loss(parameters: Tensor, tokens: Tensor) -> Tensor:
         parameters: N, above 0; broadcasts with `tokens`.
         tokens: D, above 0.
 
-    Returns:
-        Of the broadcast shape, in float32 at least.
-
     Raises:
         ValueError: a number is not above 0.
 
-    Source: Hoffmann et al. 2022, equation 10. Besiroglu et al. 2024 find that the constants fit the paper's own
-    points less well than they should: use it for the shape of the curve.
+    Source: Hoffmann et al. 2022, equation 10; Besiroglu et al. 2024 on how little its constants fit the points.
 
     >>> chinchilla_loss(torch.tensor(70e9), torch.tensor(1.4e12))
     tensor(1.93...)

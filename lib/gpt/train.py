@@ -134,12 +134,9 @@ def pretrain(
     Raises:
         ValueError, FloatingPointError: as in `lib.training.fit`.
 
-    >>> from lib.gpt import GPTConfig, MiniGPT
-    >>> _ = torch.manual_seed(0)
-    >>> model = MiniGPT(GPTConfig(vocab_size=5, context_length=8, dim=16, layers=1, heads=2))
-    >>> tokens = torch.arange(40) % 5
-    >>> losses = pretrain(model, window_batches(tokens, 8, 16, generator=torch.Generator().manual_seed(0)), steps=60)
-    >>> losses[0] > 1.5, losses[-1] < 0.1
+    >>> batches = window_batches(torch.arange(40) % 5, 8, 16, generator=torch.Generator().manual_seed(0))
+    >>> losses = pretrain(nn.Embedding(5, 5), batches, steps=60, lr=0.5)
+    >>> losses[0] > 1, losses[-1] < 0.1
     (True, True)
     """
     optimizer = partial(AdamW, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
@@ -176,8 +173,7 @@ def learn_by_heart(
     Args:
         model: trained in place.
         verses: token numbers of each.
-        steps: number of updates.
-        batch_size: windows a batch.
+        steps, batch_size: number of updates, and windows in each.
         generator: source of the random draws.
         callback, label: as in `lib.training.fit`.
 

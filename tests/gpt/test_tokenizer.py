@@ -3,12 +3,14 @@
 import copy
 import json
 import pickle
+import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from multiprocessing import get_context
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -107,6 +109,12 @@ IDS = [3, 0, 7, 11, 3]
 
 class TestBoth:
     """What holds for either tokenizer."""
+
+    @pytest.fixture(autouse=True)
+    def one_module(self, monkeypatch: pytest.MonkeyPatch):
+        """For its examples pytest imports the module a second time, with other classes than those we imported."""
+        ours = SimpleNamespace(BPETokenizer=BPETokenizer, CharTokenizer=CharTokenizer)
+        monkeypatch.setitem(sys.modules, BPETokenizer.__module__, ours)
 
     either = pytest.mark.parametrize("tokenizer", [CHARACTERS, BIG, BPETokenizer()], ids=["characters", "BPE", "bytes"])
 
