@@ -17,6 +17,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+__all__ = ["curves", "heatmap", "literal", "style", "use_style"]
+
 INK, QUIET, LINE, ZERO = "#1d2433", "#5b6577", "#d9dee7", "#f7f9fc"
 ACCENT, WARM, FULL = "#1a5fb4", "#c2410c", "#0b3d91"
 CYCLE = (ACCENT, WARM, "#2e7d4f", "#7b4ea3", "#b8860b", QUIET)

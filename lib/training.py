@@ -13,6 +13,8 @@ from tqdm.auto import tqdm
 
 from lib.checks import check_above, check_at_least
 
+__all__ = ["fit"]
+
 Schedule = Literal["constant", "cosine"]
 
 

@@ -55,6 +55,7 @@ DATE_FORMS: Mapping[str, Callable[[date], str]] = {
 DATE_ALPHABET = "0123456789▸-/., 〇一二三四五六七八九十年月日号星期" + "".join(
     sorted(set("".join((*MONTHS, *WEEKDAYS, "stndrdth"))))
 )
+"""All characters that dates are written with; the number of a token is its place here."""
 
 
 def encode_text(text: str) -> Tensor:

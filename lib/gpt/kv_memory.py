@@ -21,7 +21,6 @@ class ModelShape(NamedTuple):
     source: str
 
 
-# Where a paper names the width only, heads and their width are those of the released configuration.
 SHAPES = (
     ModelShape("GPT-2", 12, 12, 12, 64, 1024, 0.124e9, "Radford et al. 2019, table 2"),
     ModelShape("GPT-2 XL", 48, 25, 25, 64, 1024, 1.56e9, "Radford et al. 2019, table 2"),
@@ -33,6 +32,7 @@ SHAPES = (
     ModelShape("Llama 3.1 405B", 126, 128, 8, 128, 131072, 406e9, "Grattafiori et al. 2024, table 3"),
     ModelShape("Qwen2.5 7B", 28, 28, 4, 128, 131072, 7.62e9, "Yang et al. 2024 (Qwen2.5), table 1"),
 )
+"""Models and the papers that describe them; where one names the width only, heads are those of the released weights."""
 
 
 def kv_cache_bytes(shape: ModelShape, tokens: int, *, batch_size: int = 1, bytes_per_number: float = 2) -> float:

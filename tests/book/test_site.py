@@ -88,7 +88,7 @@ def test_a_page_fits_a_phone(visit: Visit, name: str, theme: str) -> None:
 
 
 ENGLISH_IN_THE_FRAME = """() => {
-  const outside = "article, .bd-links a, .prev-next-title, .launch, .licence, .search-button__kbd-shortcut,"
+  const outside = "article, code, .bd-links a, .prev-next-title, .launch, .licence, .search-button__kbd-shortcut,"
     + "script, style, noscript";
   document.querySelectorAll(".katex").forEach((formula) => formula.remove());
   const texts = [document.title];
