@@ -27,6 +27,11 @@ class TestHopfield:
         corrupted[:16] *= -1
         torch.testing.assert_close(hopfield_update(corrupted, patterns, 4.0), patterns[3])
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+    def test_a_large_beta_times_a_large_state_is_no_trouble(self, dtype: torch.dtype):
+        patterns = (100 * torch.randn(10, 64).sign()).to(dtype)
+        assert torch.equal(hopfield_update(patterns[3], patterns, 1000.0), patterns[3])
+
     def test_bad_input_is_named(self):
         with pytest.raises(ValueError, match="beta must be above 0, got -1"):
             hopfield_update(torch.zeros(6), torch.zeros(7, 6), -1)
