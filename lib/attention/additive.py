@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from lib.attention.dot_product import masked_softmax
-from lib.attention.inputs import blank_unseen, check_inputs, check_width
+from lib.attention.inputs import blank_unseen, check_inputs
+from lib.checks import check_at_least, check_features
 
 
 class AdditiveAttention(nn.Module):
@@ -30,6 +31,7 @@ class AdditiveAttention(nn.Module):
 
     def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
         super().__init__()
+        check_at_least(1, query_dim=query_dim, key_dim=key_dim, hidden_dim=hidden_dim)
         self.q_proj = nn.Linear(query_dim, hidden_dim, bias=False)
         self.k_proj = nn.Linear(key_dim, hidden_dim, bias=False)
         self.score = nn.Linear(hidden_dim, 1, bias=False)
@@ -41,8 +43,8 @@ class AdditiveAttention(nn.Module):
         broadcasts. Raises ValueError where shapes or types don't fit.
         """
         check_inputs(query, key, value, mask, same_width=False)
-        check_width("query", query, self.q_proj.in_features)
-        check_width("key", key, self.k_proj.in_features)
+        check_features("query", query, self.q_proj.in_features, time=True)
+        check_features("key", key, self.k_proj.in_features, time=True)
         own = self.q_proj.weight.dtype
         if query.dtype != own and not torch.is_autocast_enabled(query.device.type):
             raise ValueError(f"query, key and value must be of the weights' type {own}, got {query.dtype}")

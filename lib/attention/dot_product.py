@@ -24,13 +24,15 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
         Weights of the scores' shape and type. A row sums to 1, or is all zeros if nothing is allowed.
 
     Raises:
-        ValueError: the mask is not boolean or does not broadcast to the scores.
+        ValueError: scores are integers, or the mask is not boolean or does not broadcast to the scores.
 
     >>> scores = torch.tensor([[0.0, math.log(3), 1e30], [1.0, 2.0, 3.0]])
     >>> masked_softmax(scores, torch.tensor([[True, True, False], [False, False, False]]))
     tensor([[0.2500, 0.7500, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
+    if not scores.is_floating_point():
+        raise ValueError(f"scores must be floating-point numbers, got {scores.dtype}")
     blocked = None
     if mask is not None:
         check_mask(mask, scores.shape)

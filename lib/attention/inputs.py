@@ -118,8 +118,3 @@ def blank_unseen(rows: Tensor, mask: Tensor | None) -> Tensor:
         return rows
     unseen = ~torch.atleast_2d(mask).any(-2)  # (..., key)
     return rows.masked_fill(unseen[..., None], 0.0)
-
-
-def check_width(name: str, x: Tensor, width: int) -> None:
-    if x.shape[-1] != width:
-        raise ValueError(f"{name} must be (..., time, {width}), got {tuple(x.shape)}")

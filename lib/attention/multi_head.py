@@ -5,9 +5,9 @@ from typing import Protocol, Self
 from torch import Tensor, nn
 
 from lib.attention.dot_product import dot_product_attention, fused_attention
-from lib.attention.inputs import blank_unseen, check_width
+from lib.attention.inputs import blank_unseen
 from lib.attention.masks import check_mask
-from lib.checks import check_at_least
+from lib.checks import check_at_least, check_features
 
 
 class Cache(Protocol):
@@ -114,12 +114,12 @@ class MultiHeadAttention(nn.Module):
         (batch, query, dim), and the weights (batch, heads, query, key) if asked for, else None, and the fused kernel
         does the work. Raises ValueError where shapes don't fit.
         """
-        check_width("query", query, self.dim)
+        check_features("query", query, self.dim, time=True)
         past = 0 if cache is None else cache.length
         if context is None:
             context = query
         else:
-            check_width("context", context, self.dim)
+            check_features("context", context, self.dim, time=True)
             context = self._without_hidden(context, query, mask, past)
         q, k, v = self.project(query, context, past)
         if cache is not None:

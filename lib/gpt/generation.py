@@ -82,6 +82,8 @@ def window_start(length: int, context_length: int) -> int:
     >>> [window_start(length, 4) for length in range(1, 10)]
     [0, 0, 0, 0, 2, 2, 4, 4, 6]
     """
+    check_at_least(0, length=length)
+    check_at_least(1, context_length=context_length)
     step = -(-context_length // 2)
     return max(0, -(-(length - context_length) // step) * step)
 

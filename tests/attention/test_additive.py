@@ -47,7 +47,7 @@ class TestAdditive:
 
     def test_wrong_widths_are_named(self):
         attend = AdditiveAttention(3, 4, 5)
-        with pytest.raises(ValueError, match=r"query must be \(..., time, 3\), got \(5, 4\)"):
+        with pytest.raises(ValueError, match=r"query must be \(..., time, 3\), real numbers, got \(5, 4\)"):
             attend(torch.zeros(5, 4), torch.zeros(7, 4), torch.zeros(7, 4))
-        with pytest.raises(ValueError, match=r"key must be \(..., time, 4\), got \(7, 3\)"):
+        with pytest.raises(ValueError, match=r"key must be \(..., time, 4\), real numbers, got \(7, 3\)"):
             attend(torch.zeros(5, 3), torch.zeros(7, 3), torch.zeros(7, 3))

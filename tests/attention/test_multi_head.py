@@ -128,9 +128,9 @@ class TestMultiHead:
 
     def test_wrong_widths_are_named(self):
         attend = MultiHeadAttention(12, 3)
-        with pytest.raises(ValueError, match=r"query must be \(..., time, 12\), got \(2, 5, 11\)"):
+        with pytest.raises(ValueError, match=r"query must be \(..., time, 12\), real numbers, got \(2, 5, 11\)"):
             attend(torch.zeros(2, 5, 11))
-        with pytest.raises(ValueError, match=r"context must be \(..., time, 12\), got \(2, 7, 11\)"):
+        with pytest.raises(ValueError, match=r"context must be \(..., time, 12\), real numbers, got \(2, 7, 11\)"):
             attend(torch.zeros(2, 5, 12), torch.zeros(2, 7, 11))
 
     @pytest.mark.parametrize(
