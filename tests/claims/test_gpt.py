@@ -12,7 +12,9 @@ from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaConfig,
 
 from lib.gpt import SHAPES, GPTConfig, KVCache, MiniGPT, ModelShape, generate, kv_cache_bytes
 from lib.transformer import count_parameters
+from tests.claims.prose import stated
 
+PAGE = "gpt"
 CONFIG = GPTConfig(vocab_size=11, context_length=12, dim=24, layers=2, heads=6)
 
 
@@ -36,6 +38,7 @@ def test_g1_the_probabilities_of_all_sequences_sum_to_one(vocab_size: int, lengt
     steps = log_probs.gather(-1, sequences[..., None]).squeeze(-1)
     assert steps.sum(-1).exp().sum().item() == pytest.approx(1, abs=1e-5)
     assert steps.exp().max() > 2 * steps.exp().min()  # and they are not all alike
+    assert stated(PAGE, r"长度为 3 的序列一共 4\^3 = (\d+) 条") == 4**3
 
 
 def test_g1_the_loss_is_the_mean_negative_log_likelihood_and_its_exponential_the_perplexity():
@@ -172,8 +175,14 @@ def test_g3_the_numbers_that_the_chapter_names():
     assert kv_cache_bytes(small, 1) == 2**19  # half a MiB a token
     assert kv_cache_bytes(small, 4096) == 2 * 2**30
     assert kv_cache_bytes(large, 1) < kv_cache_bytes(small, 1)  # ten times the model, the smaller cache
-    assert kv_cache_bytes(large._replace(kv_heads=64), 4096) == 10 * 2**30
-    assert kv_cache_bytes(large, 4096) == 1.25 * 2**30
+    card = stated(PAGE, r"一张 (\d+) GiB 的卡")
+    grouped, multi_head = (kv_cache_bytes(large._replace(kv_heads=n), 4096) / 2**30 for n in (8, 64))
+    assert multi_head == stated(PAGE, r"合 (\d+) GiB，放得下")
+    assert card // multi_head == stated(PAGE, r"合 10 GiB，放得下 (\d+) 条")
+    assert grouped == stated(PAGE, r"用 8 组，是 ([\d.]+) GiB")
+    assert card // grouped == stated(PAGE, r"是 1.25 GiB，放得下 (\d+) 条")
+    assert large.kv_heads == stated(PAGE, r"因为它只有 (\d+) 组键值")
+    assert shapes["GPT-3 175B"].parameters == 1e8 * stated(PAGE, r"GPT-3 有 (\d+) 亿个参数")
 
 
 def test_the_parts_of_minigpt_add_up_to_its_parameters():

@@ -9,7 +9,9 @@ from torch import Generator, Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from lib.gpt import keep_top_k, keep_top_p, next_token_probabilities, sample
+from tests.claims.prose import stated, stated_text
 
+PAGE = "gpt"
 NOTHING: Any = torch.empty(0, dtype=torch.long)  # Hugging Face's processors want the tokens so far, and ignore them
 
 
@@ -78,11 +80,17 @@ def test_g4_the_edges_that_the_chapter_names():
 
 
 def test_g4_top_p_follows_the_shape_and_top_k_does_not():
+    k, p = int(stated(PAGE, r"都取 k = (\d+) 和 p")), stated(PAGE, r"都取 k = \d+ 和 p = ([\d.]+)：")
     sharp, flat = torch.tensor([0.92, 0.02, 0.02, 0.02, 0.02]).log(), torch.zeros(5)
-    assert [keep_top_k(z, 3).isfinite().sum().item() for z in (sharp, flat)] == [3, 3]
-    assert [keep_top_p(z, 0.9).isfinite().sum().item() for z in (sharp, flat)] == [1, 5]
-    four = torch.tensor([0.5, 0.3, 0.15, 0.05])  # the third self-check
-    assert keep_top_p(four.log(), 0.9).isfinite().sum() == 3
+    assert [keep_top_k(z, k).isfinite().sum().item() for z in (sharp, flat)] == [k, k]
+    assert [keep_top_p(z, p).isfinite().sum().item() for z in (sharp, flat)] == [1, 5]
+    four = [float(n) for n in stated_text(PAGE, r"四个候选的概率是 ([\d.、]+)，取 top-p").split("、")]
+    threshold = stated(PAGE, r"取 top-p = ([\d.]+)，留下几个")  # the third self-check
+    kept = keep_top_p(torch.tensor(four).log(), threshold).isfinite()
+    assert kept.sum() == {"三": 3}[stated_text(PAGE, r"(.)个：0.8 不够，加上 0.15 是 0.95")]
+    mass = torch.tensor(four)[kept].sum().item()
+    assert mass == pytest.approx(stated(PAGE, r"加上 0.15 是 ([\d.]+)<"))
+    assert mass == pytest.approx(stated(PAGE, r"重新归一化，各除以 ([\d.]+)。"))
 
 
 def test_g4_draws_come_as_often_as_they_are_likely():

@@ -1,15 +1,18 @@
 """What chapter 2.1.2 claims about tokens: G6 byte pairs, G8 numbers in bins."""
 
-import math
 from collections import Counter
+from inspect import signature
 from itertools import pairwise
 
 import pytest
 import torch
 from torch import Generator
+from transformers import GPT2Config
 
 from lib.gpt import BPETokenizer, from_bins, to_bins
+from tests.claims.prose import stated, stated_text
 
+PAGE = "gpt"
 QUATRAINS = (
     "床前明月光，疑是地上霜。举头望明月，低头思故乡。春眠不觉晓，处处闻啼鸟。夜来风雨声，花落知多少。"
     "白日依山尽，黄河入海流。欲穷千里目，更上一层楼。红豆生南国，春来发几枝。愿君多采撷，此物最相思。"
@@ -70,11 +73,21 @@ def test_g8_the_error_of_256_bins_is_at_most_half_a_bin(low: float, high: float)
     assert error.max() > 0.98 * half  # and the bound is reached
 
 
+def test_g6_the_numbers_that_the_chapter_names():
+    assert len("床前明月光".encode()) == stated(PAGE, r"「床前明月光」五个字，一开始是 (\d+) 个字节")
+    assert len("月".encode()) == {"三": 3}[stated_text(PAGE, r"一个汉字(.)个字节，若没有合成")]
+    assert BPETokenizer().vocab_size == stated(PAGE, r"GPT-2 让它从 (\d+) 个字节出发")
+    size = GPT2Config().vocab_size
+    assert size == stated(PAGE, r"GPT-2 是 (\d+)（256 个字节")
+    assert size == 256 + stated(PAGE, r"256 个字节、(\d+) 次合并、1 个文末符") + 1
+
+
 def test_g8_the_numbers_that_the_chapter_names():
-    assert f"{2 / 256 / 2:.4f}" == "0.0039"  # half a bin of a joint from −1 to 1 radian
-    assert f"{math.degrees(2 / 256 / 2):.2f}" == "0.22"
-    edges = torch.linspace(-1, 1, 256)  # OpenVLA's: 256 edges leave 255 middles
-    assert len((edges[:-1] + edges[1:]) / 2) == 255
+    bins = int(stated(PAGE, r"把取值范围切成 (\d+) 格"))
+    assert signature(to_bins).parameters["bins"].default == signature(from_bins).parameters["bins"].default == bins
+    assert to_bins(torch.linspace(-1, 1, 9999), -1, 1).unique().numel() == bins
+    edges = torch.linspace(-1, 1, int(stated(PAGE, r"OpenVLA 的代码取 (\d+) 条边界")))
+    assert len((edges[:-1] + edges[1:]) / 2) == stated(PAGE, r"所以是 (\d+) 个中点")
 
 
 def test_g8_twice_the_bins_half_the_error():

@@ -1,14 +1,17 @@
 """What chapter 2.1.2 claims about trained models: G5 verse, G7 scaling laws, and preferences."""
 
 import copy
+import itertools
 import math
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 import pytest
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
+from torch.optim import AdamW
 from torch.utils.flop_counter import FlopCounterMode
 
 from lib.data import poems, poems_by_heart
@@ -17,6 +20,7 @@ from lib.gpt import (
     GPTConfig,
     MiniGPT,
     answer_log_prob,
+    chinchilla_loss,
     compute_optimal,
     dpo_loss,
     fit_power_law,
@@ -29,11 +33,15 @@ from lib.gpt import (
 )
 from lib.training import fit
 from lib.transformer import count_parameters
+from tests.claims.prose import almost, stated, stated_text
+
+PAGE = "gpt"
 
 TEXT = "".join(poem.text for poem in poems_by_heart("zh"))
 TOKENIZER = CharTokenizer(TEXT)
 IDS = torch.tensor(TOKENIZER.encode(TEXT))
 VERSES = IDS.view(4, 24)
+STEPS = int(stated(PAGE, r"`steps=(\d+)` 就是"))
 CIRCLE = torch.cat([IDS, IDS[:24]])
 
 
@@ -42,7 +50,7 @@ def learned() -> MiniGPT:
     torch.manual_seed(0)
     model = MiniGPT(GPTConfig(TOKENIZER.vocab_size, context_length=24, dim=64, layers=2, heads=4))
     generator = Generator().manual_seed(0)
-    pretrain(model, window_batches(CIRCLE, 24, 25, generator=generator, oversample=[0, 24, 48, 72]), steps=140)
+    pretrain(model, window_batches(CIRCLE, 24, 25, generator=generator, oversample=[0, 24, 48, 72]), steps=STEPS)
     return model.requires_grad_(False)
 
 
@@ -66,14 +74,41 @@ def poet() -> tuple[MiniGPT, CharTokenizer]:
 
 
 def test_g5_the_quatrains_are_known_by_heart_from_their_first_character(learned: MiniGPT):
-    assert next_token_loss(learned, *text_windows(CIRCLE, 24)) < 0.1
+    assert next_token_loss(learned, *text_windows(CIRCLE, 24)) < stated(PAGE, r"损失降到了 ([\d.]+) 以下")
     assert torch.equal(generate(learned, VERSES[:, :1], 23, temperature=0), VERSES)
+
+
+def test_g5_the_model_is_sure_of_all_but_the_second_character_of_spring(learned: MiniGPT):
+    assert stated_text(PAGE, r"每一步的把握都在(..)以上，只有一处例外") == "九成"
+    chances = learned(VERSES[:, :-1]).softmax(-1).gather(-1, VERSES[:, 1:, None]).squeeze(-1)
+    unsure = (chances <= 0.9).nonzero().tolist()
+    assert unsure == [[1, 0]]  # after the first character of the second verse
+
+
+def test_g5_the_sizes_that_the_chapter_names(learned: MiniGPT):
+    assert len(TEXT) == stated(PAGE, r"四首绝句接在一起是 (\d+) 个字")
+    length = int(stated(PAGE, r"训练数据是所有长 (\d+) 的窗口"))
+    inputs, _ = text_windows(CIRCLE, length)
+    assert inputs.shape == (stated(PAGE, r"首尾相接，一共 (\d+) 个。窗口"), learned.config.context_length)
+    assert float(f"{count_parameters(learned):.0e}") == {"十万": 1e5}[stated_text(PAGE, r"96 个字、(..)个参数")]
+
+
+def test_g5_the_recipe_is_the_one_that_the_chapter_names(monkeypatch: pytest.MonkeyPatch):
+    seen: dict[str, Any] = {}
+    monkeypatch.setitem(pretrain.__globals__, "fit", lambda *args, **options: seen.update(options) or [])
+    pretrain(MiniGPT(GPTConfig(9, context_length=4, dim=8, layers=1, heads=2)), [], steps=100)
+    assert seen["clip"] == stated(PAGE, r"梯度的范数限在 ([\d.]+) 以内")
+    assert seen["schedule"] == "cosine"
+    assert seen["warmup"] > 0
+    assert seen["optimizer"].keywords["betas"][1] == stated(PAGE, r"AdamW 用 \\beta_2 = ([\d.]+)，GPT-3")
+    assert signature(AdamW).parameters["betas"].default[1] == stated(PAGE, r"PyTorch 的缺省是 (0.\d+)。")
 
 
 def test_g5_where_two_continuations_are_right_the_model_gives_both_their_share(learned: MiniGPT):
     spring = learned(VERSES[1:2, :1])[0, -1].softmax(-1)
     shares = spring[TOKENIZER.encode("眠来")]  # seen twice and once an epoch
-    torch.testing.assert_close(shares, torch.tensor([2 / 3, 1 / 3]), atol=0.12, rtol=0)
+    expected = [stated(PAGE, r"模型给的概率也接近 (\d/\d) 和"), stated(PAGE, r"模型给的概率也接近 \d/\d 和 (\d/\d)。")]
+    torch.testing.assert_close(shares, torch.tensor(expected), atol=0.12, rtol=0)
 
 
 def repeated_share(row: Tensor, n: int = 4) -> float:
@@ -143,10 +178,43 @@ def test_g7_six_n_d_is_what_training_costs():
 
 
 def test_g7_the_numbers_that_the_chapter_names():
-    parameters, tokens = compute_optimal(training_flops(70e9, 1.4e12))
-    assert (parameters, tokens) == pytest.approx((70e9, 1.4e12))  # Chinchilla: 20 tokens a parameter
-    assert round(2**-0.076, 2) == 0.95  # Kaplan's exponent: what twice the parameters leave of the loss
-    assert pytest.approx(93, abs=1) == 15e12 / (20 * 8.03e9)  # Llama 3.1 8B, times what 20 would ask for
+    assert 2 ** -stated(PAGE, r"\\alpha_N \\approx ([\d.]+)：") == almost(PAGE, r"2\^\{-0.076\} \\approx ([\d.]+)")
+    assert training_flops(1, 1) == stated(PAGE, r"反向加倍，一共大约 (\d+) 次浮点运算")
+    ratio = signature(compute_optimal).parameters["tokens_per_parameter"].default
+    assert ratio == stated(PAGE, r"大约每个参数 (\d+) 个 token")
+    chinchilla = (1e9 * stated(PAGE, r"训练了 (\d+)B 的 Chinchilla"), 1e12 * stated(PAGE, r"读 ([\d.]+) 万亿 token"))
+    assert compute_optimal(training_flops(*chinchilla)) == pytest.approx(chinchilla)
+    gopher = 1e9 * stated(PAGE, r"Gopher（(\d+)B）")
+    assert gopher / chinchilla[0] == stated(PAGE, r"参数是它 (\d) 倍、读得却少的 Gopher")
+    assert stated(PAGE, r"一共 128\^2 = (\d+) 条知识") == 128**2
+
+
+def test_g7_the_formula_of_the_chapter_is_that_of_the_kernel():
+    frac = r"L\(N, D\) = {}\s*\+ \\frac\{{{}\}}\{{N\^\{{{}\}}\}} \+ \\frac\{{{}\}}\{{D\^\{{{}\}}\}}"
+    number, group = r"[\d.]+", r"([\d.]+)"
+    e, a, alpha, b, beta = (
+        stated(PAGE, frac.format(*(group if i == place else number for i in range(5)))) for place in range(5)
+    )
+    n, d = torch.tensor([1e7, 7e10, 3e8]), torch.tensor([4e9, 1.4e12, 2e8])
+    torch.testing.assert_close(chinchilla_loss(n, d), e + a / n**alpha + b / d**beta)
+
+
+def test_g7_twice_or_half_the_best_size_costs_less_than_the_chapter_says():
+    percent = stated(PAGE, r"模型大一倍或小一半，损失差不到 (\d+)%")
+    grid = torch.logspace(6, 13, 20_001, dtype=torch.float64)
+    for flops in (1e20, 1e23, 1e25):  # the chapter's; at 1e19 it is 1.01 %
+        best = grid[chinchilla_loss(grid, flops / 6 / grid).argmin()]
+        losses = torch.stack([chinchilla_loss(n, flops / 6 / n) for n in (best, best / 2, 2 * best)])
+        assert (losses[1:] / losses[0] - 1).max() < percent / 100
+
+
+def test_the_numbers_that_the_chapter_names_about_preferences():
+    assert signature(dpo_loss).parameters["beta"].default == stated(
+        PAGE, r"DPO 的 `beta` 缺省 ([\d.]+)，与 `dpo_loss` 相同"
+    )
+    share = stated(PAGE, r"\\sigma\(r_1 - r_2\) = ([\d.]+)，即 \\ln 3")
+    assert math.log(share / (1 - share)) == pytest.approx(math.log(stated(PAGE, r"，即 \\ln (\d)，于是概率之比")))
+    assert torch.iinfo(torch.int8).max == stated(PAGE, r"每行取最大的绝对值当 (\d+)，")
 
 
 def test_dpo_turns_the_preference_around_and_pays_for_it(learned: MiniGPT):
@@ -160,7 +228,8 @@ def test_dpo_turns_the_preference_around_and_pays_for_it(learned: MiniGPT):
 
     reference = scores(learned)
     assert dpo_loss(*scores(policy), *reference).item() == pytest.approx(math.log(2), rel=1e-4)
-    fit(policy, (() for _ in range(30)), lambda m: dpo_loss(*scores(m), *reference, beta=0.3), steps=30, lr=3e-4)
+    steps = int(stated(PAGE, r"就用这一对偏好训练 (\d+) 步"))
+    fit(policy, itertools.repeat(()), lambda m: dpo_loss(*scores(m), *reference, beta=0.3), steps=steps, lr=3e-4)
     after = scores(policy).detach()
     assert reference[0] < reference[1]
     assert after[0] > after[1]
