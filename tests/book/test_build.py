@@ -75,7 +75,7 @@ def test_a_second_build_keeps_the_search_index_of_pages_that_did_not_change(tmp_
 
 
 def test_a_second_build_runs_the_cells_again_when_a_kernel_changed(tmp_path: Path, build: Build) -> None:
-    cell = CELL.format("print(open('../../lib/kernel.py').read())")
+    cell = CELL.format(f"print(open({str(tmp_path / 'lib/kernel.py')!r}).read())")
     (tmp_path / "book/zh/index.md").write_text(f"{HEAD}# 首页\n\n{cell}\n", encoding="utf-8")
     (tmp_path / "lib").mkdir()
     for kernel in ("scale = 1", "scale = 2"):
