@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def values_known() -> bool:
-    """Say whether tensors hold values that may be looked at; while compiling or exporting they stand for any.
+    """Return whether tensors hold values that may be looked at; while compiling or exporting they stand for any.
 
     >>> values_known()
     True

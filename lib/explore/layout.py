@@ -68,7 +68,7 @@ def _slider(name: str, values: Any, start: int, play: bool, spec: str | None) ->
 
 
 def lay_out(panel: Panel, index: int, sliders: Sequence[Slider]) -> dict[str, np.ndarray]:
-    """Give every array of a panel one axis per slider, of length 1 where it does not depend on that slider.
+    """Return every array of a panel with one axis per slider, of length 1 where it does not depend on that slider.
 
     Raises:
         ValueError: naming the panel, the slider, the length expected and the length that came.

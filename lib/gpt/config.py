@@ -7,7 +7,7 @@ from lib.checks import check_at_least
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Say how large a GPT is.
+    """Sizes of a GPT.
 
     Args:
         vocab_size: number of different tokens.

@@ -45,7 +45,7 @@ def _checked(ids: Iterable[Any], vocab_size: int) -> Iterator[int]:
 
 
 class CharTokenizer:
-    """Give each character that occurs in a text a number, in the order of their code points.
+    """Number the characters that occur in a text, in the order of their code points.
 
     Args:
         text: its characters make the vocabulary.
