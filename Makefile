@@ -2,15 +2,17 @@
 #
 #   make book        build the site into _build/html         make notebooks   write the .ipynb beside the chapters
 #   make serve       look at it in a browser                 make bench       measure pages and kernels
-#   make test        lint, types, tests, notebooks, browser  make clean       remove what was built
+#   make test        lint, types, tests, notebooks, browser  make coverage    what of lib no test reaches
+#   make clean       remove what was built
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 TORCH := $(shell grep '^torch==' requirements.txt)
 BUILD := $(BIN)/jupyter-book build . -W -n --keep-going
+PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile
 
-.PHONY: book test notebooks lint bench serve clean chromium
+.PHONY: book test coverage notebooks lint bench serve clean chromium
 
 book: $(READY)
 	$(BUILD)
@@ -23,9 +25,12 @@ endif
 # Fast first: what a typo breaks shows in seconds, what needs the built site comes last.
 test: lint chromium
 	$(BIN)/node --test tests/*/*.test.mjs
-	$(BIN)/pytest --ignore=tests/book
-	$(BIN)/pytest --nbval book
-	$(BIN)/pytest tests/book
+	$(PYTEST) --ignore=tests/book
+	$(PYTEST) tests/book
+
+# What of lib no test of lib reaches, branches too.
+coverage: $(READY)
+	$(PYTEST) tests lib --ignore=tests/book --cov=lib --cov-branch --cov-report=term-missing:skip-covered
 
 lint: $(READY)
 	$(BIN)/ruff check

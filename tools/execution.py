@@ -1,4 +1,4 @@
-"""Running a notebook, and keeping of its outputs what is the same each time."""
+"""Running a notebook, keeping of its outputs what is the same each time, and telling what of it is text."""
 
 import os
 from tempfile import TemporaryDirectory
@@ -24,6 +24,18 @@ def execute(notebook: NotebookNode) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = lasting_outputs(cell.outputs)
+
+
+def texts(outputs: list[NotebookNode]) -> dict[str, list[str]]:
+    """What a cell says, by stream and type: of pictures, which differ by a pixel, only how many there are."""
+    said: dict[str, list[str]] = {}
+    for output in outputs:
+        if output.output_type == "stream":
+            said[output.name] = ["".join(said.get(output.name, [])) + output.text]
+        for kind, content in output.get("data", {}).items():
+            if kind != WIDGET_VIEW:
+                said.setdefault(kind, []).append("" if kind.startswith("image/") else str(content))
+    return said
 
 
 def lasting_outputs(outputs: list[NotebookNode]) -> list[NotebookNode]:

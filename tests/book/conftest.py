@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from playwright.sync_api import Browser, Page, Route
 
 from tools.browser import chromium, served
@@ -16,9 +17,13 @@ Visit = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
-def site() -> Iterator[str]:
-    """Build the book as a person would, serve it, and give the address that pages are relative to."""
-    build = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True)
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Build the book as a person would, serve it, and give the address that pages are relative to.
+
+    Of several processes that test at once the first builds; the others then find that nothing has changed.
+    """
+    with FileLock(tmp_path_factory.getbasetemp().parent / "book.lock"):
+        build = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True)
     assert build.returncode == 0, build.stdout[-4000:] + build.stderr[-4000:]
     with served(HTML, "/attention-and-transformer/") as address:
         yield address

@@ -1,4 +1,6 @@
-"""The notebooks run in an empty folder on a machine that has torch and Jupyter, and knows nothing of the book.
+"""A notebook runs in an empty folder on a machine that has torch and Jupyter, and knows nothing of the book.
+
+One chapter runs whole; of the others, which the build has run in an empty folder, all that they import.
 
 A new environment sees those of the packages installed here that `lib` declares it needs, but not `lib`, and
 pretends to be Colab. Its pip and git are real: the first cell installs the book's code from a repository that holds
@@ -20,6 +22,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
@@ -27,7 +30,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from packaging.requirements import Requirement
 
 from tools.execution import CELL_TIMEOUT
-from tools.notebooks import installation
+from tools.notebooks import installation, pages
 from tools.site import ROOT, Site
 
 Run = Callable[[NotebookNode, Path], Path]
@@ -131,5 +134,19 @@ def package_files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in files}
 
 
-def test_the_notebook_runs_in_an_empty_folder(colab: Run, book_page: Path, tmp_path: Path) -> None:
-    colab(nbformat.read(book_page.with_suffix(".ipynb"), as_version=4), tmp_path)
+def imports(notebook: NotebookNode) -> str:
+    """The import statements of a notebook, wherever they stand."""
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    trees = [ast.parse(TransformerManager().transform_cell(source)) for source in cells]
+    found = [node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return "\n".join(map(ast.unparse, found))
+
+
+def test_what_the_chapters_import_is_there(colab: Run, tmp_path: Path) -> None:
+    notebooks = [nbformat.read(page.with_suffix(".ipynb"), as_version=4) for page in pages()]
+    install = new_code_cell(installation("", Site.read()))
+    colab(new_notebook(cells=[install, *(new_code_cell(imports(notebook)) for notebook in notebooks)]), tmp_path)
+
+
+def test_a_chapter_runs_whole(colab: Run, tmp_path: Path) -> None:
+    colab(nbformat.read(ROOT / "book/zh/attention.ipynb", as_version=4), tmp_path)
