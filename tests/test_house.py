@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 CONFIG: dict[str, Any] = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 REPOSITORY: str = CONFIG["repository"]["url"].removeprefix("https://github.com/")
 BRANCH: str = CONFIG["repository"]["branch"]
-VERBS = {"book", "test", "notebooks", "lint", "bench", "serve", "clean"}
+VERBS = {"book", "test", "notebooks", "lint", "bench", "serve", "clean", "coverage"}
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
