@@ -338,7 +338,7 @@ def around_gpt() -> Iterator[Row]:
 
 
 def vit() -> Iterator[Row]:
-    config = partial(ViTConfig, channels=1, dim=8, layers=1, heads=2, classes=3)
+    config: Any = partial(ViTConfig, channels=1, dim=8, layers=1, heads=2, classes=3)
     yield "ViTConfig", "patch_size", lambda: config(9, 2)
     yield "ViTConfig", "layers", lambda: config(8, 2, layers=0)
     yield "ViTConfig", "pooling", lambda: config(8, 2, pooling="max")
@@ -422,7 +422,7 @@ def data() -> Iterator[Row]:
 
 def training() -> Iterator[Row]:
     model, batch = nn.Linear(2, 1), (zeros(3, 2), zeros(3, 1))
-    run = partial(fit, model, repeat(batch), lambda m, x, y: (m(x) - y).square().mean())
+    run: Any = partial(fit, model, repeat(batch), lambda m, x, y: (m(x) - y).square().mean())
     yield "fit", "steps", lambda: run(steps=0)
     yield "fit", "lr", lambda: run(steps=1, lr=NAN)
     yield "fit", "warmup", lambda: run(steps=1, warmup=2)
