@@ -50,18 +50,9 @@ def patchify(images: Tensor, patch_size: int) -> Tensor:
 
 
 def unpatchify(patches: Tensor, patch_size: int, image_size: tuple[int, int] | None = None) -> Tensor:
-    """Put patches together to images: the inverse of `patchify`.
+    """Put patches (batch, patches, channels · P²) together to images: the inverse of `patchify`.
 
-    Args:
-        patches: (batch, patches, channels · P²).
-        patch_size: P.
-        image_size: (height, width) in pixels; square when left out.
-
-    Returns:
-        (batch, channels, height, width).
-
-    Raises:
-        ValueError: `patch_size` doesn't divide the image, or the patches don't fill it.
+    `image_size` is (height, width) in pixels, square when left out. Raises ValueError where the patches don't fill it.
 
     >>> import torch
     >>> unpatchify(torch.zeros(2, 6, 12), 2, (4, 6)).shape
@@ -113,17 +104,9 @@ def split_windows(tokens: Tensor, grid: tuple[int, int], window: int) -> Tensor:
 
 
 def join_windows(windows: Tensor, grid: tuple[int, int], window: int) -> Tensor:
-    """Put windows together to grids of tokens: the inverse of `split_windows`.
+    """Put windows (batch · windows, M², dim) together to grids of tokens: the inverse of `split_windows`.
 
-    Args:
-        windows: (batch · windows, M², dim).
-        grid, window: as for `split_windows`.
-
-    Returns:
-        (batch, rows · columns, dim).
-
-    Raises:
-        ValueError: `window` doesn't divide the grid, or the windows don't fill whole grids.
+    Raises ValueError where `window` doesn't divide the grid, or the windows don't fill whole grids.
 
     >>> import torch
     >>> join_windows(torch.zeros(12, 4, 3), (4, 6), 2).shape
