@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import re
+from copy import copy
+from functools import cache
 from urllib.parse import quote
 
 import pytest
@@ -17,6 +19,7 @@ REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))[
 NAMES = [(package, name) for package in PACKAGES for name in importlib.import_module(f"lib.{package}").__all__]
 
 
+@cache
 def parsed(package: str) -> BeautifulSoup:
     page = "training" if package == "plots" else package
     return BeautifulSoup((HTML / f"api_{page}.html").read_text(encoding="utf-8"), "html.parser")
@@ -48,7 +51,7 @@ def test_a_name_leads_to_its_lines_on_github(site: str, package: str) -> None:
 
 def test_docstrings_are_marked_as_english_and_hold_no_markup(site: str) -> None:
     for package in PACKAGES:
-        page = parsed(package)
+        page = copy(parsed(package))
         assert all(entry["lang"] == "en" for entry in page.select("dl.py > dd"))
         for mark in page.select(".doctest, .highlight-text, code, script, dt.sig"):
             mark.decompose()
