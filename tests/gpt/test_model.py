@@ -10,7 +10,7 @@ from transformers import GPT2Config, PreTrainedConfig
 
 from lib.attention import MultiHeadAttention, causal_mask
 from lib.gpt import GPTConfig, MiniGPT, SelfAttention, generate
-from lib.transformer import count_parameters
+from lib.transformer import FeedForward, count_parameters
 from tests.gpt.models import CONFIG, gpt, gpt2, some_tokens
 
 any_heads = pytest.mark.parametrize("kv_heads", [6, 3, 2, 1])
@@ -118,8 +118,9 @@ class TestOneForwardPass:
     def test_a_changed_activation_changes_what_is_generated(self):
         model = gpt()
         before = self.generated(model)
-        for block in model.blocks:
-            block.feed_forward.activation = torch.neg
+        for part in model.modules():
+            if isinstance(part, FeedForward):
+                part.activation = torch.neg
         after = self.generated(model)
         assert torch.equal(*after)
         assert not torch.equal(before[0], after[0])

@@ -1,6 +1,7 @@
 """MiniGPT is Hugging Face's GPT-2: logits, attention maps, gradients, cached generation, and what samples from it."""
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 import torch
@@ -66,7 +67,7 @@ def test_logits_processors(agree: Agree, temperature: float, top_k: int, top_p: 
     warpers = LogitsProcessorList(
         [TemperatureLogitsWarper(temperature), TopKLogitsWarper(top_k), TopPLogitsWarper(top_p)]
     )
-    reference: Callable[..., Tensor] = warpers
+    reference = cast("Callable[..., Tensor]", warpers)  # their ids are typed as LongTensor, which torch doesn't return
     theirs = reference(torch.zeros(6, 1, dtype=torch.long), logits).softmax(-1)
     ours = next_token_probabilities(logits, temperature=temperature, top_k=top_k, top_p=top_p)
     agree(ours, theirs, tolerance=1e-6, what="probabilities")
