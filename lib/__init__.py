@@ -11,6 +11,7 @@
 | all               | `lib.data`        | poems, dates, digits, images, curves, tactile                                |
 | all               | `lib.training`    | one training loop                                                            |
 | all               | `lib.plots`       | figures                                                                      |
+| all               | `lib.tables`      | small tables of numbers under headings                                       |
 | all               | `lib.explore`     | explorers: sliders over arrays, live on the page without a kernel            |
 
 A package imports only from those above it; all may use `lib.training` and `lib.checks`. 2.1.3, 2.1.4 and the data do
