@@ -215,8 +215,8 @@ def test_numbers_of_models_that_the_prose_states():
 
 def test_numbers_of_conventions_that_the_prose_states():
     theirs, ours = nn.TransformerEncoderLayer(8, 2), TransformerBlock(8, 2)
-    assert theirs.dropout.p == stated(PAGE, r"PyTorch 的块缺省 ([\d.]+)，还落在")
-    assert theirs.linear1.out_features == stated(PAGE, r"`dim_feedforward` 缺省是 (\d+)")
+    assert theirs.dropout.p == stated(PAGE, r"PyTorch 的块默认 ([\d.]+)，还落在")
+    assert theirs.linear1.out_features == stated(PAGE, r"`dim_feedforward` 默认是 (\d+)")
     exponent = stated(PAGE, r"\\varepsilon 是 10\^\{(-\d+)\}，和 PyTorch 一样")
     assert theirs.norm1.eps == ours.attention_norm.eps == pytest.approx(10**exponent)
     assert BertConfig().layer_norm_eps == pytest.approx(10 ** stated(PAGE, r"BERT 用 10\^\{(-\d+)\}"))

@@ -44,7 +44,7 @@ def test_t8_what_a_sentence_keeps_and_loses_follows_from_the_shares():
     chosen, masked = stated(PAGE, r"随机选 (\d+)% 的 token"), stated(PAGE, r"其中 (\d+)% 换成")
     assert chosen * masked / 100 == stated(PAGE, r"= (\d+)\\% 变成")
     assert chosen * stated(PAGE, r"(\d+)% 原样不动") / 100 == stated(PAGE, r"= ([\d.]+)\\% 不变但要算")
-    assert 100 // chosen == {"六": 6}[stated_text(PAGE, "信号少了(.)倍多")]
+    assert 100 // chosen == {"六": 6}[stated_text(PAGE, "信号不到(.)分之一")]
 
 
 class DecoderOnly(nn.Module):
