@@ -38,6 +38,7 @@ from lib.data import (
     photo_crops,
     poems,
     poems_by_heart,
+    results,
     reversed_digits,
     tactile_batches,
 )
@@ -417,6 +418,7 @@ def data() -> Iterator[Row]:
     yield "decode_text", "tokens", lambda: decode_text(torch.tensor([10_000]))
     yield "decode_text", "tokens", lambda: decode_text(zeros(3))
     yield "poems", "language", lambda: poems("fr")
+    yield "results", "name", lambda: results("unheard")
     yield "poems_by_heart", "language", lambda: poems_by_heart("")
 
 
