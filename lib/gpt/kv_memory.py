@@ -16,7 +16,7 @@ class ModelShape(NamedTuple):
     kv_heads: int
     head_dim: int
     context_length: int
-    """Tokens it was trained to read at once."""
+    """Tokens it reads at once; some models were trained on shorter texts first and extended later."""
     parameters: float
     source: str
 
@@ -32,7 +32,10 @@ SHAPES = (
     ModelShape("Llama 3.1 405B", 126, 128, 8, 128, 131072, 406e9, "Grattafiori et al. 2024, table 3"),
     ModelShape("Qwen2.5 7B", 28, 28, 4, 128, 131072, 7.62e9, "Yang et al. 2024 (Qwen2.5), table 1"),
 )
-"""Models and the papers that describe them; where one names the width only, heads are those of the released weights."""
+"""Models and the papers that describe them; where one names the width only, heads are those of the released weights.
+
+Parameters are counted on the released weights. The table of GPT-2's paper prints 117M and 1542M for its smallest and
+largest model."""
 
 
 def kv_cache_bytes(shape: ModelShape, tokens: int, *, batch_size: int = 1, bytes_per_number: float = 2) -> float:

@@ -101,7 +101,7 @@ def test_g5_the_recipe_is_the_one_that_the_chapter_names(monkeypatch: pytest.Mon
     assert seen["schedule"] == "cosine"
     assert seen["warmup"] > 0
     assert seen["optimizer"].keywords["betas"][1] == stated(PAGE, r"AdamW 用 \\beta_2 = ([\d.]+)，GPT-3")
-    assert signature(AdamW).parameters["betas"].default[1] == stated(PAGE, r"PyTorch 的缺省是 (0.\d+)。")
+    assert signature(AdamW).parameters["betas"].default[1] == stated(PAGE, r"PyTorch 的默认是 (0.\d+)。")
 
 
 def test_g5_where_two_continuations_are_right_the_model_gives_both_their_share(learned: MiniGPT):
@@ -210,7 +210,7 @@ def test_g7_twice_or_half_the_best_size_costs_less_than_the_chapter_says():
 
 def test_the_numbers_that_the_chapter_names_about_preferences():
     assert signature(dpo_loss).parameters["beta"].default == stated(
-        PAGE, r"DPO 的 `beta` 缺省 ([\d.]+)，与 `dpo_loss` 相同"
+        PAGE, r"DPO 的 `beta` 默认 ([\d.]+)，与 `dpo_loss` 相同"
     )
     share = stated(PAGE, r"\\sigma\(r_1 - r_2\) = ([\d.]+)，即 \\ln 3")
     assert math.log(share / (1 - share)) == pytest.approx(math.log(stated(PAGE, r"，即 \\ln (\d)，于是概率之比")))
