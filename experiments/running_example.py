@@ -1,7 +1,7 @@
 """The tiny decoder that runs through the book: it reads 一岁一枯 and knows what comes next.
 
-Claim: with one causal head of width 4 and no positions, the two 一 of 「一岁一枯荣。」 get different answers, 岁 and 枯,
-since the second one reads 岁; all weights have one decimal, so that the way from character to probability can be
+Claim: with one causal head of width 4 and no positions, the two 一 of 「一岁一枯荣。」 get different answers, 岁 and
+枯, since the second one reads 岁; all weights have one decimal, so that the way from character to probability can be
 followed by hand.
 
 Controls, each trained in the same way:
@@ -10,7 +10,7 @@ Controls, each trained in the same way:
   tells the two 一 apart; the learned weights only say that they do it by reading 岁.
 
 Seeds: one, chosen among 0–27 for its readable weights: it illustrates, and proves nothing about other seeds.
-Whether the head of another seed reads 岁 as clearly is stored as `reads`: the weight from the second 一 to 岁, a seed each.
+How clearly the heads of those seeds read 岁 is stored as `reads`: the weight from the second 一 to 岁.
 """
 
 import math

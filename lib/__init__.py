@@ -8,7 +8,7 @@
 |                   |                   | preferences, scaling_laws, action_tokens                                     |
 | 2.1.3 ViT         | `lib.vit`         | patches, model, mae                                                          |
 | 2.1.4 Seq2Seq     | `lib.seq2seq`     | recurrent, model, pairs                                                      |
-| all               | `lib.data`        | poems, dates, digits, images, curves, tactile                                |
+| all               | `lib.data`        | poems, dates, digits, images, curves, tactile, experiments                   |
 | all               | `lib.training`    | one training loop                                                            |
 | all               | `lib.plots`       | figures                                                                      |
 | all               | `lib.tables`      | small tables of numbers under headings                                       |

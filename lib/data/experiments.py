@@ -11,8 +11,8 @@ from torch import Tensor
 class RunningExample(NamedTuple):
     """A sentence and the weights of a decoder of width 4, each with one decimal: small enough to count by hand.
 
-    A row vector is multiplied from the left: the queries are `embedding[tokens] @ w_q`. There are no positions, no biases
-    and no norms; attention and feed-forward network are each added to what they read.
+    A vector is a row, multiplied from the left: the queries are `embedding[tokens] @ w_q`. There are no positions, no
+    biases and no norms; attention and feed-forward network are each added to what they read.
     """
 
     words: tuple[str, ...]
