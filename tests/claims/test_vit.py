@@ -159,17 +159,21 @@ def test_v6_75_percent_hidden_leaves_a_quarter_of_the_tokens_and_a_sixteenth_of_
 
 def test_numbers_of_patches_that_the_prose_states():
     patches = patchify(torch.zeros(1, 3, 224, 224), 16)
-    assert patches.shape[1] == stated("vit", r"五万个像素变成 (\d+) 块") == stated("vit", r"14\\times14 = (\d+) 块")
-    assert patches.shape[2] == stated("vit", r"每块 3\\times16\\times16 = (\d+) 个数")
+    assert (
+        patches.shape[1]
+        == stated("vit", r"五万个像素变成 (\d+) 个图像块")
+        == stated("vit", r"14\\times14 = (\d+) 个图像块")
+    )
+    assert patches.shape[2] == stated("vit", r"每个图像块 3\\times16\\times16 = (\d+) 个数")
     assert 50_000 < 224**2 < 51_000  # 五万多个像素
     assert round(224**4 / 1e8) == 25  # 二十五亿对
     assert patches.shape[1] ** 2 < 40_000  # 不到四万对
     larger = patchify(torch.zeros(1, 3, 384, 384), 16).shape[1]
-    assert patches.shape[1] == stated("vit", r"块数从 (\d+) 变成")
-    assert larger == stated("vit", r"块数从 196 变成 (\d+)")
+    assert patches.shape[1] == stated("vit", r"图像块从 (\d+) 个变成")
+    assert larger == stated("vit", r"图像块从 196 个变成 (\d+) 个")
     assert round((larger - patches.shape[1]) * 768 / 1e4) == stated("vit", r"约 (\d+) 万")
     sizes = [str(patchify(torch.zeros(1, 1, 8, 8), size).shape[1]) for size in (1, 2, 4, 8)]
-    assert "、".join(sizes) == stated_text("vit", r"块长取 1、2、4、8，token 是 ([\d、]+) 个")
+    assert "、".join(sizes) == stated_text("vit", r"图像块的边长取 1、2、4、8，token 是 ([\d、]+) 个")
 
 
 def test_numbers_of_parameters_that_the_prose_states():
@@ -183,7 +187,7 @@ def test_numbers_of_parameters_that_the_prose_states():
     assert count_parameters(block) == 4 * (d**2 + d) + 8 * d**2 + 5 * d + 4 * d  # 练习 1
     eps = {"torch": nn.LayerNorm(3).eps, "theirs": TheirConfig().layer_norm_eps}
     assert math.log10(eps["torch"]) == pytest.approx(stated("vit", r"PyTorch 的 10\^\{(-\d+)\}"))
-    assert math.log10(eps["theirs"]) == pytest.approx(stated("vit", r"缺省 10\^\{(-\d+)\}"))
+    assert math.log10(eps["theirs"]) == pytest.approx(stated("vit", r"默认 10\^\{(-\d+)\}"))
 
 
 def test_numbers_of_images_that_the_prose_states():
@@ -191,7 +195,7 @@ def test_numbers_of_images_that_the_prose_states():
     assert len(images) == stated("vit", r"带着 (\d+) 张真实的手写数字")
     assert (images * 16).unique().numel() == stated("vit", r"灰度有 (\d+) 级")
     assert len(images) == stated("vit", r"留下 (\d+) 张做测试") + stated("vit", r"其余 (\d+) 张训练")
-    share = stated("vit", r"随机遮住 (\d+)% 的块")
+    share = stated("vit", r"随机遮住 (\d+)% 的图像块")
     assert random_masking(1, 100, generator=torch.Generator()).shape[1] == 100 - share
     assert HELD_OUT == 0.4  # 测试用左边四成
 
