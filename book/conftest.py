@@ -1,6 +1,7 @@
 """Defaults of `pytest --nbval book`, which runs the stored notebooks and compares what they print."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,3 +13,4 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ |= {"TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
     config.option.nbval_current_env = True  # this Python, whatever kernels the machine has registered
     config.option.nbval_cell_timeout = 300  # seconds
+    config.option.nbval_sanitize_with = str(Path(__file__).with_name("rounding.cfg"))

@@ -38,11 +38,26 @@ def test_another_digit_another_stream_or_one_more_output_counts(other: list[Note
     assert texts([stream("1.50")]) != texts(other)
 
 
-@pytest.mark.parametrize(("printed", "passes"), [("2\n", True), ("3\n", False)])
+def test_the_last_digit_of_a_float32_is_the_machines_own() -> None:
+    assert texts([stream("最大差 0e+00")]) == texts([stream("最大差 5e-07")])
+    assert texts([stream("最大差 0e+00")]) != texts([stream("最大差 5e-05")])
+    assert texts([stream("1e-07 2")]) != texts([stream("1e-07 3")])
+
+
+def test_where_a_cell_varies_its_words_count_and_its_numbers_do_not() -> None:
+    assert texts([stream("损失 0.12")], varies=True) == texts([stream("损失 1.5")], varies=True)
+    assert texts([stream("损失 0.12")], varies=True) != texts([stream("准确率 0.12")], varies=True)
+
+
+@pytest.mark.parametrize(
+    ("printed", "passes"),
+    [("2 1e-07\n", True), ("2 9e-08\n", True), ("3 1e-07\n", False), ("2 1e-05\n", False)],
+)
 def test_nbval_compares_what_a_notebook_prints_with_what_it_stores(tmp_path: Path, printed: str, passes: bool) -> None:
     (tmp_path / "book").mkdir()
-    shutil.copy(ROOT / "book/conftest.py", tmp_path / "book")
-    cell = new_code_cell("print(1 + 1)", execution_count=1, outputs=[stream(printed)])
+    for name in ("conftest.py", "rounding.cfg"):
+        shutil.copy(ROOT / "book" / name, tmp_path / "book")
+    cell = new_code_cell("print(1 + 1, '1e-07')", execution_count=1, outputs=[stream(printed)])
     nbformat.write(new_notebook(cells=[cell]), tmp_path / "book/page.ipynb")
     command = [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "book"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
