@@ -36,13 +36,18 @@ def served(folder: Path, prefix: str = "/") -> Iterator[str]:
         thread.join()
 
 
+def executable() -> str:
+    """The path of the system's Chromium."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        raise FileNotFoundError(f"no browser on the PATH: install one of {', '.join(NAMES)}")
+    return found
+
+
 @contextmanager
 def chromium(*options: str) -> Iterator[Browser]:
     """The system's Chromium, for as long as the block runs."""
-    executable = next(filter(None, map(shutil.which, NAMES)), None)
-    if executable is None:
-        raise FileNotFoundError(f"no browser on the PATH: install one of {', '.join(NAMES)}")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", *options])
+        browser = playwright.chromium.launch(executable_path=executable(), args=["--no-sandbox", *options])
         yield browser
         browser.close()

@@ -13,10 +13,18 @@ from docutils.parsers.rst.states import MarkupError as DirectiveError
 from markdown_it.token import Token
 from myst_parser.parsers.directives import DirectiveParsingResult, parse_directive_text
 
+from book.extensions.schematics import Schematic, read
+from book.extensions.sources import Source, find
+from tools.drawings import picture
 from tools.inline import INLINE, plain_inline, target
-from tools.page import Page, heading_fragment, tokens
+from tools.page import MarkupError, Page, heading_fragment, tokens
 
-DIRECTIVES: dict[str, type[Directive]] = {"admonition": Admonition, "figure": Figure}
+DIRECTIVES: dict[str, type[Directive]] = {
+    "admonition": Admonition,
+    "figure": Figure,
+    "schematic": Schematic,
+    "source": Source,
+}
 FENCES = ("fence", "colon_fence")
 CHANGED = ("inline", "heading", "math_block_label", "myst_target", "myst_line_comment", *FENCES)
 UNCHANGED = ("html_block", "code_block", "math_block", "hr", "front_matter", "myst_block_break")
@@ -128,7 +136,15 @@ def plain_directive(token: Token, line: int, page: Page) -> str:
         raise page.error(line, f"directive {{{name}}}: {error}") from error
     if parsed.warnings:
         raise page.error(line, f"directive {{{name}}}: {parsed.warnings[0].msg}")
-    body = plain_markdown("\n".join(parsed.body), line + 1 + parsed.body_offset, page)
+    first = line + 1 + parsed.body_offset
+    try:
+        if name == "source":
+            return source(parsed, page)
+        if name == "schematic":
+            return schematic(parsed, first, page)
+    except ValueError as error:
+        raise error if isinstance(error, MarkupError) else page.error(line, f"directive {{{name}}}: {error}") from error
+    body = plain_markdown("\n".join(parsed.body), first, page)
     return figure(parsed, body, line, page) if name == "figure" else admonition(parsed, body, line, page)
 
 
@@ -142,3 +158,20 @@ def admonition(parsed: DirectiveParsingResult, body: str, line: int, page: Page)
 def figure(parsed: DirectiveParsingResult, caption: str, line: int, page: Page) -> str:
     image = f"![{parsed.options.get('alt', '')}]({target(parsed.arguments[0], line, page)})"
     return f"{image}\n\n{caption}".strip()
+
+
+def schematic(parsed: DirectiveParsingResult, first: int, page: Page) -> str:
+    """The drawing as a picture in the cell, and below it the caption; the directive's body is on line `first`."""
+    words, caption = read(parsed.body)
+    if not parsed.options.get("alt"):
+        raise ValueError("an :alt: has to say what it shows")
+    image = picture(page.site.root, parsed.arguments[0], words, parsed.options["alt"])
+    below = plain_markdown("\n".join(caption), first + len(parsed.body) - len(caption), page)
+    return f"{image}\n\n{below}".strip()
+
+
+def source(parsed: DirectiveParsingResult, page: Page) -> str:
+    """A link to the file: lines would change in the notebook whenever something above them does."""
+    name = parsed.arguments[0]
+    code = f"[`{name}`]({page.site.file(page.site.root / find(name).file)})"
+    return f"**{page.bibliography.edition.source.format(code)}**"

@@ -13,6 +13,7 @@ from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_note
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from tools.drawings import digests, paint, without_pictures
 from tools.execution import execute
 from tools.markdown import plain_markdown
 from tools.page import MYST, Page
@@ -63,7 +64,9 @@ def markdown_cell(cell: NotebookNode, start: int, page: Page) -> NotebookNode:
     """The cell in plain Markdown; `start` counts the lines above it and above its leading blank lines."""
     while not page.text.splitlines()[start].strip():
         start += 1
-    return new_markdown_cell(plain_markdown(cell.source, start + 1, page))
+    source = plain_markdown(cell.source, start + 1, page)
+    drawings = digests(source)
+    return new_markdown_cell(source, metadata={"drawings": drawings} if drawings else {})
 
 
 def installation(comment: str, site: Site) -> str:
@@ -86,9 +89,10 @@ def name_by_source(cells: Sequence[NotebookNode]) -> None:
 
 
 def without_outputs(notebook: NotebookNode) -> list[dict[str, object]]:
-    """What a notebook takes from its page: all of the cells but what running them added."""
+    """What a notebook takes from its page: all of the cells but what running and painting them added."""
+    added = ("outputs", "execution_count")
     return [
-        {key: value for key, value in cell.items() if key not in ("outputs", "execution_count")}
+        {key: without_pictures(value) if key == "source" else value for key, value in cell.items() if key not in added}
         for cell in notebook.cells
     ]
 
@@ -109,10 +113,11 @@ def drift(path: Path, site: Site) -> str | None:
 
 
 def store(path: Path, site: Site) -> None:
-    """Convert and run a page, and store the notebook beside it."""
-    notebook = convert(path, site)
+    """Convert, run and illustrate a page, and store the notebook beside it."""
+    notebook, file = convert(path, site), path.with_suffix(".ipynb")
     execute(notebook)
-    nbformat.write(notebook, path.with_suffix(".ipynb"))
+    paint(notebook.cells, nbformat.read(file, as_version=4).cells if file.exists() else ())
+    nbformat.write(notebook, file)
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:

@@ -18,6 +18,7 @@ class Edition:
     published: str
     install: str
     references: str
+    source: str
     equation: str
     et_al: str
     and_: str
@@ -28,6 +29,7 @@ EDITIONS = {
         published="",
         install="在 Colab 上安装本书的代码；在别处什么也不做",
         references="参考文献",
+        source="{} 的源码",
         equation="式 ({})",
         et_al=" 等",
         and_=" 和 ",
@@ -36,6 +38,7 @@ EDITIONS = {
         published="en/",
         install="Installs the book's code on Colab; does nothing elsewhere",
         references="References",
+        source="Source of {}",
         equation="({})",
         et_al=" et al.",
         and_=" and ",

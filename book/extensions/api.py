@@ -5,7 +5,6 @@ single backticks, formulas indented, examples behind >>>, and heads such as `Arg
 """
 
 import importlib
-import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 import sphinx.ext.autodoc
 from docutils import nodes
 from numpy.typing import ArrayLike
+from sources import definition
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -143,18 +143,14 @@ def find_by_public_name(
 
 
 def source_of(app: Sphinx, config: Config) -> None:
-    """Links to the code on GitHub, made from the one address that the configuration has."""
-    repository = f"{config.html_theme_options['repository_url']}/blob/{config.html_theme_options['repository_branch']}"
+    """Links to the code on GitHub, as `linkcode` asks for them."""
 
     def address(domain: str, info: dict[str, str]) -> str | None:
         found: Any = importlib.import_module(info["module"])
         for name in info["fullname"].split("."):
             found = getattr(found, name, None)
-        found = found.fget if isinstance(found, property) else found
-        if not (inspect.isroutine(found) or inspect.isclass(found)) or not found.__module__.startswith("lib"):
-            return None
-        lines, start = inspect.getsourcelines(found)
-        return f"{repository}/{found.__module__.replace('.', '/')}.py#L{start}-L{start + len(lines) - 1}"
+        written = definition(found)
+        return written and written.address(config)
 
     resolve: Callable[[str, dict[str, str]], str | None] = address
     config.linkcode_resolve = resolve

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from bs4 import BeautifulSoup
@@ -188,3 +189,89 @@ def test_a_section_is_named_by_its_heading(slug: str, ids: list[str], named: lis
     section = nodes.section(ids=ids, slug=slug)
     extension("anchors")["name_by_heading"](None, nodes.container("", section))
     assert section["ids"] == named
+
+
+# schematics
+
+
+TEMPLATE = """
+<svg viewBox="0 0 400 200">
+{% for token in tokens %}<text x="9" y="9" fill="var(--ink)">{{ token | typeset }}</text>{% endfor %}
+{{ tokens[1] }}
+</svg>
+"""
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    (tmp_path / "row.svg").write_text(TEMPLATE.strip())
+    return tmp_path
+
+
+def test_the_words_of_a_page_stand_in_the_drawing_as_text(templates: Path) -> None:
+    svg = extension("schematics")["draw"](templates, "row", {"tokens": ["一 < 二", "岁"]}, 'a "row"')
+    drawing = ElementTree.fromstring(svg)
+    assert [drawing.get(name) for name in ("role", "aria-label", "width")] == ["img", 'a "row"', "460"]
+    assert [text.text for text in drawing.findall("{http://www.w3.org/2000/svg}text")] == ["一 < 二", "岁"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ({}, "needs the word tokens"),
+        ({"tokens": ["一", "岁"], "token": "一"}, "has no word token"),
+        ({"tokens": ["一"]}, "no element 1"),
+    ],
+)
+def test_a_word_too_few_or_too_many_is_an_error(templates: Path, words: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=f"schematic row:? .*{complaint}"):
+        extension("schematics")["draw"](templates, "row", words, "a row")
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("$W_Q$", "WQ"),
+        ("$QK^T / √d$ 的和", "QKT / √d 的和"),
+        ("a_b", "a_b"),
+        ("$x_{t-1}$", "xt-1"),
+        ("5 $ & <", "5 $ & <"),
+    ],
+)
+def test_a_formula_is_set_and_keeps_what_it_says(word: str, shown: str) -> None:
+    set_word = extension("schematics")["typeset"](word)
+    assert "".join(ElementTree.fromstring(f"<text>{set_word}</text>").itertext()) == shown
+    assert ("<tspan" in set_word) == ("$W" in word or "$Q" in word or "$x" in word)
+
+
+def test_a_caption_is_below_the_words() -> None:
+    read = extension("schematics")["read"]
+    assert read(["a: 1.0", "b: [yes, 二]", "---", "一句", "话"]) == ({"a": "1.0", "b": ["yes", "二"]}, ["一句", "话"])
+    assert read(["a: 一"]) == ({"a": "一"}, [])
+
+
+# sources
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "first"),
+    [
+        ("lib.attention.dot_product_attention", "lib/attention/dot_product.py", "def dot_product_attention("),
+        ("lib.gpt.MiniGPT", "lib/gpt/model.py", "class MiniGPT("),
+        ("lib.gpt.MiniGPT.forward", "lib/gpt/model.py", "    def forward("),
+    ],
+)
+def test_a_source_is_what_stands_in_its_file(name: str, file: str, first: str) -> None:
+    found = extension("sources")["find"](name)
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines(keepends=True)
+    assert found.file == file
+    assert found.lines == lines[found.start - 1 : found.start - 1 + len(found.lines)]
+    assert found.lines[0].startswith(first)
+
+
+@pytest.mark.parametrize(
+    "name", ["lib.attention.nothing", "lib.attention", "lib.nothing", "torch.nn.Linear", "a b", ""]
+)
+def test_what_has_no_source_in_lib_is_an_error_that_names_it(name: str) -> None:
+    with pytest.raises(ValueError, match=f"no source of {name}: "):
+        extension("sources")["find"](name)

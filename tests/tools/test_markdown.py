@@ -1,6 +1,9 @@
 """Each kind of MyST markup in the book has a plain Markdown form; any other is refused."""
 
+import base64
+import re
 from collections.abc import Callable
+from xml.etree import ElementTree
 
 import pytest
 
@@ -208,3 +211,76 @@ def test_what_cannot_be_shown_is_an_error_that_names_file_and_line(
 ) -> None:
     with pytest.raises(MarkupError, match=rf"page\.md:{line}: .*{complaint}"):
         plain(f"前\n\n{markup}")
+
+
+# schematics and sources
+
+TEMPLATE = '<svg viewBox="0 0 400 200"><text x="9" y="9" fill="var(--ink)">{{ query | typeset }}</text></svg>'
+SCHEMATIC = "```{{schematic}} look\n:alt: 一个“查询”\n{}\n```"
+
+
+@pytest.fixture
+def template(page: Callable[..., Page]) -> None:
+    book = page("").site.root / "book"
+    (book / "schematics").mkdir()
+    (book / "schematics/look.svg").write_text(TEMPLATE)
+    (book / "assets/colours.css").write_text('html[data-theme="light"] {\n  --paper: #fff;\n  --ink: #123;\n}\n')
+
+
+@pytest.mark.usefixtures("template")
+def test_a_schematic_becomes_a_picture_that_needs_no_style_sheet_and_its_caption(plain: Plain) -> None:
+    image, _, caption = plain(SCHEMATIC.format("query: $q_1$ 查询\n---\n说明 $x$，{cite:t}`oord2016wavenet`。")).split(
+        "\n"
+    )
+    assert caption == "说明 $x$，van den Oord (2016)。"
+    found = re.fullmatch(r'<img alt="一个“查询”" width="460" src="data:image/svg\+xml;base64,(.*)">', image)
+    assert found
+    svg = base64.b64decode(found[1]).decode()
+    assert 'fill="#123"' in svg
+    assert '<rect width="100%" height="100%" fill="#fff"/>' in svg
+    assert "var(" not in svg
+    assert "".join(ElementTree.fromstring(svg).itertext()) == "q1 查询"
+
+
+@pytest.mark.usefixtures("template")
+def test_a_schematic_in_a_list_keeps_its_depth(plain: Plain) -> None:
+    text = "- a\n\n  " + SCHEMATIC.format("query: 查询\n---\n说明").replace("\n", "\n  ")
+    assert [line[:6] for line in plain(text).split("\n")] == ["- a", "", "  <img", "", "  说明"]
+
+
+@pytest.mark.usefixtures("template")
+@pytest.mark.parametrize(
+    ("markup", "line", "complaint"),
+    [
+        (SCHEMATIC.format("query: 查询\nkey: 键"), 3, "schematic look has no word key"),
+        (SCHEMATIC.format("---\n说明"), 3, "schematic look needs the word query"),
+        (SCHEMATIC.format("查询"), 3, "write the words as"),
+        (SCHEMATIC.format("query: [查询"), 3, "no YAML"),
+        (SCHEMATIC.replace("look", "gone").format("query: 查询"), 3, "no schematic is called gone; known are look"),
+        ("```{schematic} look\nquery: 查询\n```", 3, ":alt:"),
+        (SCHEMATIC.format("query: 查询\n---\n说明\n{ref}`b`"), 8, "unknown role {ref}"),
+        ("```{source} lib.attention.nothing\n```", 3, "no source of lib.attention.nothing"),
+        ("```{source} lib.attention\n```", 3, "no source of lib.attention: it is no function"),
+        ("```{source} torch.nn.Linear\n```", 3, "no source of torch.nn.Linear"),
+    ],
+)
+def test_a_fault_of_a_schematic_or_source_names_file_and_line(
+    plain: Plain, markup: str, line: int, complaint: str
+) -> None:
+    with pytest.raises(MarkupError, match=rf"page\.md:{line}: .*{complaint}"):
+        plain(f"前\n\n{markup}")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("lib.attention.dot_product_attention", "attention/dot_product.py"),
+        ("lib.gpt.MiniGPT", "gpt/model.py"),
+        ("lib.gpt.MiniGPT.forward", "gpt/model.py"),
+    ],
+)
+def test_a_source_becomes_a_link_to_its_file_without_lines(plain: Plain, name: str, file: str) -> None:
+    address = f"https://github.com/Reader/small-book/blob/trunk/lib/{file}"
+    text = f"```{{source}} {name}\n```"
+    assert plain(text) == f"**[`{name}`]({address}) 的源码**"
+    assert plain(text, "en") == f"**Source of [`{name}`]({address})**"

@@ -9,6 +9,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
+from tools.drawings import PICTURE, PNG, SVG
 from tools.notebooks import convert, drift, main, pages, store
 from tools.site import Site
 
@@ -26,6 +27,17 @@ print("一")
 ```{code-cell} ipython3
 :tags: [solution, hide-cell]
 print("一")
+```
+"""
+
+DRAWING = """
+```{schematic} look
+:alt: 一个查询
+query: 查询
+```
+
+```{code-cell} ipython3
+1
 ```
 """
 
@@ -228,3 +240,45 @@ def test_stored_outputs_hold_no_error_no_warning_no_bar_and_no_widget(book_page:
     assert [output.text for output in outputs if output.get("name") == "stderr"] == []
     assert [output for output in outputs if "it/s]" in output.get("data", {}).get("text/plain", "")] == []
     assert "jupyter.widget" not in book_page.with_suffix(".ipynb").read_text("utf-8")
+
+
+@pytest.fixture
+def template(site: Site) -> Path:
+    (site.root / "book/schematics").mkdir()
+    (site.root / "book/assets/colours.css").write_text('html[data-theme="light"] {\n  --paper: #fff;\n}\n')
+    file = site.root / "book/schematics/look.svg"
+    file.write_text('<svg viewBox="0 0 40 20"><text y="9">{{ query }}</text></svg>')
+    return file
+
+
+def pictures(file: Path) -> list[str]:
+    return PICTURE.findall(nbformat.read(file.with_suffix(".ipynb"), as_version=4).cells[0].source)
+
+
+def test_a_schematic_is_stored_as_a_picture_that_is_made_anew_when_it_changes(
+    site: Site, write: Write, template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(DRAWING)
+    store(path, site)
+    (first,) = pictures(path)
+    assert first.startswith(PNG)
+    assert drift(path, site) is None
+    template.write_text(template.read_text().replace("9", "12"))
+    assert "cell 0 differs" in (drift(path, site) or "")
+    store(path, site)
+    assert drift(path, site) is None
+    (second,) = pictures(path)
+    assert second != first
+    monkeypatch.setattr("tools.browser.NAMES", ("no-such-browser",))
+    store(path, site)
+    assert pictures(path) == [second]
+
+
+def test_without_a_browser_a_schematic_stays_an_svg(
+    site: Site, write: Write, template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.browser.NAMES", ("no-such-browser",))
+    path = write(DRAWING)
+    store(path, site)
+    assert [found[: len(SVG)] for found in pictures(path)] == [SVG]
+    assert drift(path, site) is None
