@@ -98,17 +98,13 @@ def main() -> None:
     start()
     tuning = {lr: [min(run(seed, heads, lr)["accuracy"]) for heads in (4, 1) for seed in (10, 11, 12)] for lr in RATES}
     lr = max(RATES, key=lambda rate: sum(tuning[rate]))
-    print("worse accuracy by rate:", {rate: spread(values) for rate, values in tuning.items()}, "→", lr)
+    print("worse accuracy by rate:", {rate: spread(values) for rate, values in tuning.items()}, "→", lr, flush=True)
     runs = {heads: [run(seed, heads, lr) for seed in SEEDS] for heads in (4, 1)}
     save("head_roles", {"seeds": SEEDS, "steps": STEPS, "lr": lr, "tuning": tuning, "four": runs[4], "one": runs[1]})
     for heads, found in runs.items():
         for i, question in enumerate(("previous", "referent")):
-            weights = torch.tensor([each[question] for each in found]).flatten(1)  # (seed, head)
-            print(f"{heads} heads, {question}: accuracy {spread([each['accuracy'][i] for each in found])},", end=" ")
-            print(f"clearest head {spread(weights.amax(-1).tolist())},", end=" ")
-            cut = torch.tensor([each["without"] for each in found])[..., i].flatten(1)
-            clearest = cut.gather(1, weights.argmax(-1, keepdim=True))[:, 0].tolist()
-            print(f"accuracy without it {spread(clearest)}, without the worst to miss {spread(cut.amin(-1).tolist())}")
+            clearest = spread([max(map(max, each[question])) for each in found])
+            print(f"{heads} heads, {question}: {clearest}, accuracy {spread([r['accuracy'][i] for r in found])}")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def spread(values: list[float]) -> str:
 def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _rounded(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         return [_rounded(each) for each in value]
     if isinstance(value, torch.Tensor):
         return _rounded(value.tolist())
