@@ -55,7 +55,9 @@ def find(name: str) -> Definition:
     ValueError: no source of lib.gpt.nothing: module 'lib.gpt' has no attribute 'nothing'
     """
     try:
-        found = definition(pkgutil.resolve_name(name))
+        root, package, *path = name.split(".")
+        # With the colon a function is found, too, whose file has its name, as in lib.attention.kernel_regression.
+        found = definition(pkgutil.resolve_name(f"{root}.{package}:{'.'.join(path)}"))
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"no source of {name}: {error}") from error
     if found is None:

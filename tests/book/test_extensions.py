@@ -257,6 +257,7 @@ def test_a_caption_is_below_the_words() -> None:
     ("name", "file", "first"),
     [
         ("lib.attention.dot_product_attention", "lib/attention/dot_product.py", "def dot_product_attention("),
+        ("lib.attention.kernel_regression", "lib/attention/kernel_regression.py", "def kernel_regression("),
         ("lib.gpt.MiniGPT", "lib/gpt/model.py", "class MiniGPT("),
         ("lib.gpt.MiniGPT.forward", "lib/gpt/model.py", "    def forward("),
     ],
