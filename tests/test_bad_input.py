@@ -42,7 +42,7 @@ from lib.data import (
     reversed_digits,
     tactile_batches,
 )
-from lib.explore import Explorer, bars, heatmap, image, lines, readout
+from lib.explore import Explorer, bars, heatmap, image, lines, product, readout
 from lib.gpt import SHAPES as MODEL_SHAPES
 from lib.gpt import (
     BPETokenizer,
@@ -456,6 +456,23 @@ def explore() -> Iterator[Row]:
     yield "lines", "names", lambda: lines(zeros(2, 2), x=[0, 1], names=["a"])
     yield "bars", "names", lambda: bars([1.0, 2.0], names="a")
     yield "image", "channels", lambda: image(zeros(2, 2), channels=2)
+    multiply = partial(product, zeros(2, 3, 4), zeros(2, 4, 5))
+    for side in ("left", "right"):
+        for wrong in (torch.full((4, 4), NAN), zeros(0, 4), zeros(4), "text"):
+            matrices = {"left": zeros(4, 4), "right": zeros(4, 4), side: wrong}
+            yield "product", f"product: {side}", lambda given=matrices: product(**given)
+    yield "product", "left", lambda: product(zeros(3, 4), zeros(5, 4))
+    yield "product", "left and right", lambda: product(zeros(2, 3, 4), zeros(3, 4, 5))
+    yield "product", "rows", lambda: multiply(rows="ab")
+    yield "product", "inner", lambda: multiply(inner="abc")
+    yield "product", "columns", lambda: multiply(columns="abcd")
+    yield "product", "names", lambda: multiply(names=["Q"])
+    yield "product", "notes", lambda: multiply(notes=["Q"])
+    yield "product", "divide_by", lambda: multiply(divide_by=NAN)
+    yield "product", "mask", lambda: multiply(mask=zeros(3, 5))
+    yield "product", "mask", lambda: multiply(mask=zeros(5, 3) > 0)
+    yield "product", "start", lambda: multiply(start=(3, 0))
+    yield "product", "format", lambda: multiply(format="%.2f")
     yield "readout", "template", lambda: readout("no field", value=[1.0])
     yield "readout", "value", lambda: readout("{value}", value=[NAN])
 

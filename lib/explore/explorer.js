@@ -1,11 +1,13 @@
 // Draws arrays with named slider axes. One ES module, no import, and no mathematics of the subject: Python's kernels computed
 // the numbers; here they are indexed and drawn. anywidget runs it in Jupyter, a small host on the published page.
 
-const WORDS = {
+export const WORDS = {
   en: { table: "Numbers", reset: "Reset", play: "Play", pause: "Pause", hint: "arrow keys step · hover or tap reads a value",
-    row: "row", column: "column", from: "from", to: "to", rest: "Arrow keys read single values.", stop: ", ", colon: ": " },
+    row: "row", column: "column", from: "from", to: "to", rest: "Arrow keys read single values.", stop: ", ", colon: ": ",
+    name: ["", ""], dot: " · ", masked: "this cell is masked", matrices: ["left matrix", "right matrix", "product"] },
   zh: { table: "数值表", reset: "复位", play: "播放", pause: "暂停", hint: "方向键微调 · 悬停或点按读数",
-    row: "行", column: "列", from: "从", to: "到", rest: "方向键逐个读数。", stop: "，", colon: "：" },
+    row: "行", column: "列", from: "从", to: "到", rest: "方向键逐个读数。", stop: "，", colon: "：",
+    name: ["「", "」"], dot: "·", masked: "这一格被遮住", matrices: ["左矩阵", "右矩阵", "乘积"] },
 };
 
 // ---- numbers: pure functions, tested with `node --test` ------------------------------------------------------------------
@@ -124,6 +126,33 @@ export function extent(values) {
   return [low, high];
 }
 
+/** A number as a matrix prints it, with a minus as wide as a digit. */
+const printed = (value, spec) => formatNumber(value, spec).replaceAll("-", "−");
+
+/** A cell of a product multiplied out: [text, "left", "right" or nothing] in order; the numbers, the result too, are Python's. */
+export function multipliedOut(panel, now, [row, column], words) {
+  const across = panel.inner.length, width = panel.columns.length, cell = row * width + column;
+  const call = (names, index, named, word) => named ? words.name[0] + names[index] + words.name[1] : `${word} ${index}`;
+  const factor = (value) => printed(value, panel.factor_format).replace(/^−.*/, "($&)");
+  const parts = [[call(panel.rows, row, panel.named[0], words.row), "left"], [words.dot],
+    [call(panel.columns, column, panel.named[1], words.column), "right"], [" = "]];
+  for (let s = 0; s < across; s++)
+    parts.push([s ? " + " : ""], [factor(now.left[row * across + s]), "left"], [" × "], [factor(now.right[s * width + column]), "right"]);
+  if (panel.divisor) parts.push([` = ${printed(now.products[cell], panel.product_format)}${words.stop}÷ ${panel.divisor}`]);
+  parts.push([" = "], [printed(now.values[cell], panel.format), "result"]);
+  if (now.mask && !now.mask[cell]) parts.push([words.stop + words.masked]);
+  return parts;
+}
+
+/** The cell that a key leads to from [row, column], within the matrix; nothing for other keys. */
+export function stepped(key, [row, column], [rows, columns]) {
+  const next = {
+    ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
+    Home: [row, 0], End: [row, columns - 1],
+  }[key];
+  return next && [Math.min(Math.max(next[0], 0), rows - 1), Math.min(Math.max(next[1], 0), columns - 1)];
+}
+
 // ---- elements ------------------------------------------------------------------------------------------------------------
 
 function element(name, attributes = {}, ...children) {
@@ -170,15 +199,11 @@ function plotBox(figure, box, { cells, read, mark, announce }) {
   plot.addEventListener("blur", () => show(null));
   plot.addEventListener("keydown", (event) => {
     const [rows, columns] = cells();
-    const [row, column] = cell ?? [0, 0];
-    const next = {
-      ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
-      Home: [row, 0], End: [row, columns - 1],
-    }[event.key];
+    const next = stepped(event.key, cell ?? [0, 0], [rows, columns]);
     if (event.key === "Escape") show(null);
     if (!next) return;
     event.preventDefault();
-    show(cell ? [Math.min(Math.max(next[0], 0), rows - 1), Math.min(Math.max(next[1], 0), columns - 1)] : [0, 0]);
+    show(cell ? next : [0, 0]);
     announce(value.textContent);
   });
   return { svg, plot, again: () => cell && show(cell) };
@@ -200,7 +225,7 @@ function raster(plot, box, rows, columns) {
   return { data: pixels.data, paint: () => context.putImageData(pixels, 0, 0) };
 }
 
-// ---- the five kinds: each builds its figure once and returns draw(positions) ------------------------------------------------
+// ---- the six kinds: each builds its figure once and returns draw(positions) ------------------------------------------------
 
 function heatmap(figure, panel, { arrays, sliderIndex, palette, words, announce }) {
   const [rows, columns] = arrays.values.shape.slice(-2);
@@ -370,7 +395,88 @@ function readout(figure, panel, { arrays, sliders, sliderIndex }) {
   };
 }
 
-const KINDS = { heatmap, lines, bars, image, readout };
+/** One matrix of a product as a grid of cells with headings; `role` is that of the whole, "grid" where cells can be picked. */
+function matrix(place, role, [rows, columns], [name, note], fallback) {
+  const cells = rows.map(() => columns.map(() => element("div", { role: `${role === "grid" ? "grid" : ""}cell` })));
+  const rowHeads = rows.map((row) => element("div", { role: "rowheader" }, row));
+  const columnHeads = columns.map((column) => element("div", { role: "columnheader" }, column));
+  const corner = element("div", { role: `${role === "grid" ? "grid" : ""}cell` });
+  const grid = element("div", { class: "cells", role, "aria-label": name || fallback, style: `--columns: ${columns.length}` },
+    element("div", { role: "row" }, corner, ...columnHeads),
+    ...cells.map((line, i) => element("div", { role: "row" }, rowHeads[i], ...line)));
+  const title = element("div", { class: "title" }, element("b", {}, name), element("span", {}, note));
+  return { box: element("div", { class: place }, title, grid), grid, cells, rowHeads, columnHeads };
+}
+
+function matrixProduct(figure, panel, { arrays, words, announce }) {
+  const { rows, inner, columns } = panel;
+  const [left, right, result] = [["left", "table", [rows, inner]], ["right", "table", [inner, columns]], ["result", "grid", [rows, columns]]]
+    .map(([place, role, names], i) => matrix(place, role, names, [panel.names[i], panel.notes[i]], words.matrices[i]));
+  const stage = element("div", { class: "stage", role: "group" }, right.box, left.box, result.box);
+  const value = output({ class: "value" });
+  figure.append(stage, value);
+  const all = ["left", "right", "values"].flatMap((name) => Array.from(arrays[name].values, (number) => printed(number, panel.format)));
+  const ems = (texts, air) => `${Math.min(7, widest(texts) / 10 + air).toFixed(2)}em`;
+  stage.style.setProperty("--cell", ems([...all, ...inner, ...columns], 0.6));
+  stage.style.setProperty("--head", ems([...rows, ...inner], 1));
+
+  const places = new Map(result.cells.flatMap((line, i) => line.map((cell, j) => [cell, [i, j]])));
+  let picked = panel.start, now;
+  const paint = () => {
+    const [row, column] = picked;
+    left.cells.forEach((line, i) => line.forEach((cell) => cell.classList.toggle("picked", i === row)));
+    right.cells.forEach((line) => line.forEach((cell, j) => cell.classList.toggle("picked", j === column)));
+    for (const { rowHeads } of [left, result]) rowHeads.forEach((head, i) => head.classList.toggle("picked", i === row));
+    for (const { columnHeads } of [right, result]) columnHeads.forEach((head, j) => head.classList.toggle("picked", j === column));
+    for (const [cell, [i, j]] of places) {
+      const is = i === row && j === column;
+      cell.classList.toggle("picked", is);
+      cell.setAttribute("aria-selected", is);
+      cell.tabIndex = is ? 0 : -1;
+    }
+    value.replaceChildren(...multipliedOut(panel, now, picked, words).map(([text, side]) =>
+      side ? element("span", { class: side }, text) : text.replace(/ ?[×÷] /, (sign) => sign.replaceAll(" ", "\u00a0"))));
+  };
+  const pick = (cell) => {
+    picked = cell;
+    paint();
+  };
+  const point = ({ target }) => {
+    const cell = places.get(target);
+    if (cell && cell.join() !== picked.join()) pick(cell);
+  };
+  for (const [key, setting] of Object.entries(OWN_KEYS)) result.grid.setAttribute(key, setting);
+  for (const event of ["pointermove", "pointerdown", "focusin"]) result.grid.addEventListener(event, point);
+  result.grid.addEventListener("keydown", (event) => {
+    const next = stepped(event.key, picked, [rows.length, columns.length]);
+    if (!next) return;
+    event.preventDefault();
+    pick(next);
+    result.cells[next[0]][next[1]].focus();
+    announce(value.textContent);
+  });
+  const fit = () => {  // as on paper where that fits, perhaps in smaller print, else one below the other
+    for (const form of ["", "small", "stacked", "stacked small"]) {
+      stage.className = `stage ${form}`.trim();
+      if (stage.scrollWidth <= stage.clientWidth) return;
+    }
+  };
+  new ResizeObserver(fit).observe(figure.querySelector("figcaption"));  // as wide as the figure, and no higher when stacked
+
+  return (positions) => {
+    now = Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, at(array, positions)]));
+    for (const [{ cells }, values] of [[left, now.left], [right, now.right], [result, now.values]])
+      cells.flat().forEach((cell, i) => { cell.textContent = printed(values[i], panel.format); });
+    if (now.mask) result.cells.flat().forEach((cell, i) => {
+      cell.classList.toggle("blocked", !now.mask[i]);
+      if (now.mask[i]) cell.removeAttribute("aria-label");
+      else cell.setAttribute("aria-label", cell.textContent + words.stop + words.masked);
+    });
+    paint();
+  };
+}
+
+const KINDS = { heatmap, lines, bars, image, readout, product: matrixProduct };
 
 // ---- text alternative and table of numbers -----------------------------------------------------------------------------------
 
@@ -396,11 +502,27 @@ export function tableOf(panel, shape, values) {
   return [["", ...names], Array.from({ length: height }, (_, i) => [panel.rows?.[i] ?? String(i), ...names.map((_, j) => cell(i, j))])];
 }
 
-function tableElement(panel, [headings, rows]) {
-  const heads = headings.map((heading) => element("th", { scope: "col" }, heading));
-  const body = rows.map(([first, ...rest]) => element("tr", {}, element("th", { scope: "row" }, first), ...rest.map((cell) => element("td", {}, cell))));
-  return element("div", { class: "numbers", tabindex: "0", role: "region", "aria-label": panel.label || panel.kind }, element("table", {},
-    element("caption", {}, panel.label), element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)));
+/** The tables of a panel: [caption, [headings, rows], remark on a cell] each; a product has three matrices. */
+export function tablesOf(panel, arrays, positions, words) {
+  if (!arrays.values) return [];
+  if (panel.kind === "product") {
+    const mask = arrays.mask && at(arrays.mask, positions);
+    const remark = (i, j) => mask && !mask[i * panel.columns.length + j] ? words.masked : "";
+    return [["left", panel.rows, panel.inner], ["right", panel.inner, panel.columns], ["values", panel.rows, panel.columns, remark]]
+      .map(([name, rows, columns, remark], i) => [[panel.label, panel.names[i] || words.matrices[i]].filter(Boolean).join(words.colon),
+        tableOf({ rows, columns, format: panel.format }, arrays[name].shape, at(arrays[name], positions)), remark]);
+  }
+  const table = tableOf(panel, arrays.values.shape, at(arrays.values, positions));
+  return table ? [[panel.label, table]] : [];
+}
+
+function tableElement(caption, kind, [headings, rows], remark) {
+  const heads = headings.map((heading) => heading ? element("th", { scope: "col" }, heading) : element("td"));
+  const number = (text, note) => element("td", {}, text, ...note ? [element("small", {}, ` ${note}`)] : []);
+  const body = rows.map(([first, ...rest], i) =>
+    element("tr", {}, element("th", { scope: "row" }, first), ...rest.map((text, j) => number(text, remark?.(i, j)))));
+  return element("div", { class: "numbers", tabindex: "0", role: "region", "aria-label": caption || kind }, element("table", {},
+    element("caption", {}, caption), element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)));
 }
 
 // ---- the widget ----------------------------------------------------------------------------------------------------------------
@@ -493,16 +615,14 @@ function render({ model, el }) {
     return { panel, arrays, figure, draw: KINDS[panel.kind](figure, panel, { ...context, arrays }) };
   });
 
-  const drawTables = (now) => tables.hidden || tables.replaceChildren(...panels.flatMap(({ panel, arrays }) => {
-    const table = arrays.values && tableOf(panel, arrays.values.shape, at(arrays.values, now));
-    return table ? [tableElement(panel, table)] : [];
-  }));
+  const drawTables = (now) => tables.hidden || tables.replaceChildren(...panels.flatMap(({ panel, arrays }) =>
+    tablesOf(panel, arrays, now, words).map(([caption, table, remark]) => tableElement(caption, panel.kind, table, remark))));
   const draw = () => {
     const now = positions();
     controls.forEach(({ show }, i) => show(now[i]));
     for (const { panel, arrays, figure, draw: drawPanel } of panels) {
       drawPanel(now);
-      figure.querySelector(".plot")?.setAttribute("aria-label", describe(panel, at(arrays.values, now), words));
+      figure.querySelector(".plot, .stage")?.setAttribute("aria-label", describe(panel, at(arrays.values, now), words));
     }
     drawTables(now);
   };
@@ -515,7 +635,7 @@ function render({ model, el }) {
   };
   const moved = () => {
     drawSoon();
-    announce(() => [...says.querySelectorAll("output")].map((say) => say.textContent).join(" "));
+    announce(() => [...root.querySelectorAll(".product .value, .says output")].map((say) => say.textContent).join(" "));
   };
   draw();
   sliders.forEach((_, i) => model.on(`change:slider_${i}`, moved));

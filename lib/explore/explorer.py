@@ -29,7 +29,7 @@ class Explorer(anywidget.AnyWidget):
 
     Args:
         sliders: name -> values along that axis: numbers, or strings for kinds. At most 6.
-        panels: made by `heatmap`, `lines`, `bars`, `image` and `readout`.
+        panels: made by `heatmap`, `lines`, `bars`, `image`, `product` and `readout`.
         label: what the explorer shows, for readers who cannot see it.
         start: slider name -> position (an index) at first; default 0.
         play: a slider whose axis is time; it gets a play button.
@@ -89,7 +89,7 @@ class Explorer(anywidget.AnyWidget):
             raise ValueError("panels must hold at least one panel, got none")
         if odd := [panel for panel in self._panels if not isinstance(panel, Panel)]:
             raise ValueError(
-                f"panels must be made by heatmap, lines, bars, image or readout, got {type(odd[0]).__name__}"
+                f"panels must be made by heatmap, lines, bars, image, product or readout, got {type(odd[0]).__name__}"
             )
         self._arrays = [lay_out(panel, index, self._sliders) for index, panel in enumerate(self._panels)]
         store = Store()
@@ -148,7 +148,7 @@ class Explorer(anywidget.AnyWidget):
 
     def png(self) -> bytes:
         """The figure at the current positions, for pages and readers without JavaScript."""
-        return picture(self._sliders, self._panels, self.shown(), self.positions)
+        return picture(self._sliders, self._panels, self.shown(), self.positions, self.language)
 
     def __repr__(self) -> str:
         sliders = ", ".join(f"{slider.name} × {len(slider.values)}" for slider in self._sliders)

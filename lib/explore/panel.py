@@ -33,7 +33,7 @@ class Panel:
     """One figure of an explorer: arrays whose leading axes are sliders, and how to draw what remains.
 
     Args:
-        kind: "heatmap", "lines", "bars", "image" or "readout".
+        kind: "heatmap", "lines", "bars", "image", "product" or "readout".
         arrays: name -> its values.
         options: what the browser needs besides the arrays; plain JSON.
         label, note: what it shows, in a few words, and a remark beside it.

@@ -1,4 +1,4 @@
-"""The five kinds of panel. Each constructor checks its arrays; `Explorer` then lays them along the sliders."""
+"""Five kinds of panel; `product` is the sixth. Each checks its arrays; `Explorer` then lays them along the sliders."""
 
 from collections.abc import Sequence
 from string import Formatter

@@ -15,6 +15,7 @@ from matplotlib.ticker import NullLocator
 from lib.explore.axes import thin
 from lib.explore.layout import Slider
 from lib.explore.panel import Panel
+from lib.explore.product_picture import draw_product, product_size
 from lib.explore.text import written
 from lib.plots import ACCENT, INK, LINE, QUIET, WARM, literal, style
 from lib.plots import heatmap as draw_heatmap
@@ -31,28 +32,50 @@ def picture(
     panels: Sequence[Panel],
     now: Sequence[Arrays],
     positions: Sequence[int],
+    language: str = "en",
 ) -> bytes:
-    """PNG of all panels side by side, the sliders' values above them and the readouts below."""
+    """PNG of all panels side by side, products in rows of their own, the sliders' values above and readouts below."""
     stands = {slider.name: (slider, position) for slider, position in zip(sliders, positions, strict=True)}
     drawn = list(zip(panels, now, strict=True))
     plots = [(panel, arrays) for panel, arrays in drawn if panel.kind != "readout"]
     texts = [sentence(panel, arrays, stands) for panel, arrays in drawn if panel.kind == "readout"]
-    columns = min(3, len(plots)) or 1
-    rows = -(-len(plots) // columns)
+    rows = _rows([panel for panel, _ in plots])
+    columns = max(map(len, rows), default=1)
+    sizes = [_size(row) for row in rows] or [(4.4, 0.0)]
+    width, heights = max(4.4 * columns, *(width for width, _ in sizes)), [height for _, height in sizes]
     with matplotlib.rc_context(style()):
-        figure = Figure(figsize=(4.4 * columns, 3.4 * rows + 0.2), layout="constrained")
+        figure = Figure(figsize=(width, sum(heights) + 0.2), layout="constrained")
         FigureCanvasAgg(figure)
         header = " · ".join(f"{name} = {slider.labels[position]}" for name, (slider, position) in stands.items())
         figure.suptitle(literal(header), fontsize=10, color=QUIET)
-        for place, (panel, arrays) in enumerate(plots, start=1):
-            axes = figure.add_subplot(rows, columns, place)
-            DRAW[panel.kind](axes, panel.options, arrays, *(stands[name] for name, _ in panel.marks.values()))
+        grid = figure.add_gridspec(len(heights), columns, height_ratios=heights if any(heights) else None)
+        places = [(row, place) for row, panels in enumerate(rows) for place in range(len(panels))]
+        for (row, place), (panel, arrays) in zip(places, plots, strict=True):
+            axes = figure.add_subplot(grid[row, :] if panel.kind == "product" else grid[row, place])
+            if panel.kind == "product":
+                draw_product(axes, panel.options, arrays, language)
+            else:
+                DRAW[panel.kind](axes, panel.options, arrays, *(stands[name] for name, _ in panel.marks.values()))
             axes.set_title(literal(panel.label), fontsize=10)
         if texts:
             figure.supxlabel(literal("\n".join(texts)), fontsize=9.5, color=INK)
         file = BytesIO()
         figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
     return file.getvalue()
+
+
+def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
+    """Up to three panels a row, but a product alone."""
+    rows: list[list[Panel]] = []
+    for panel in panels:
+        alone = not rows or panel.kind == "product" or rows[-1][-1].kind == "product" or len(rows[-1]) == 3
+        rows.append([panel]) if alone else rows[-1].append(panel)
+    return rows
+
+
+def _size(row: Sequence[Panel]) -> tuple[float, float]:
+    """Inches across and down that a row of panels takes."""
+    return product_size(row[0].options) if row[0].kind == "product" else (4.4 * len(row), 3.4)
 
 
 def sentence(panel: Panel, now: Arrays, stands: Mapping[str, tuple[Slider, int]]) -> str:

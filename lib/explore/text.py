@@ -6,6 +6,12 @@ import numpy as np
 
 MOST_DIGITS = 17  # tell any two float64 numbers apart
 
+# What sentences are made of, in the language of an explorer; explorer.js has the same words.
+WORDS = {
+    "en": {"name": "{}", "row": "row", "column": "column", "dot": " · ", "stop": ", ", "masked": "this cell is masked"},
+    "zh": {"name": "「{}」", "row": "行", "column": "列", "dot": "·", "stop": "，", "masked": "这一格被遮住"},
+}
+
 
 def written(value: float, spec: str) -> str:
     """Write a number as the page does: Python's format, `.6g` by default, short exponents and no minus zero.
@@ -19,6 +25,15 @@ def written(value: float, spec: str) -> str:
         text = text[1:]
     mantissa, mark, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if mark else text
+
+
+def number_of(text: str) -> float:
+    """Return the number that a text of `written` stands for.
+
+    >>> number_of("1,234.5"), number_of("25.6%")
+    (1234.5, 0.256)
+    """
+    return float(text.replace(",", "").removesuffix("%")) / (100 if text.endswith("%") else 1)
 
 
 def format_for(values: Iterable[float], digits: int) -> str:

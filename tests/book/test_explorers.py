@@ -16,7 +16,9 @@ from tests.book.chapters import PAGES, explorers_of
 DRAWN = """root => [...root.querySelectorAll('figure')].map(figure => figure.innerHTML
     + [...figure.querySelectorAll('canvas')].map(canvas => canvas.toDataURL()).join('')).join('')"""
 
-CELLS = "table => [...table.tBodies[0].rows].map(row => [...row.cells].slice(1).map(cell => cell.textContent))"
+CELLS = (
+    "table => [...table.tBodies[0].rows].map(row => [...row.cells].slice(1).map(cell => cell.firstChild.textContent))"
+)
 
 
 @pytest.fixture(params=PAGES)
@@ -103,7 +105,8 @@ def sentences(computed: Explorer) -> list[str]:
 def compare_numbers(computed: Explorer, explorer: Locator) -> None:
     """Each number of the tables, against torch's: every digit of bars and curves, half the last one elsewhere."""
     drawn = zip(computed._panels, computed.shown(), strict=True)
-    panels = [(panel, now["values"]) for panel, now in drawn if panel.kind != "readout"]
+    arrays = {"readout": [], "product": ["left", "right", "values"]}
+    panels = [(panel, now[name]) for panel, now in drawn for name in arrays.get(panel.kind, ["values"])]
     for (panel, values), table in zip(panels, explorer.locator("table").all(), strict=True):
         texts = np.array([[cell.split() for cell in row] for row in table.evaluate(CELLS)])  # a colour is 3 numbers
         values = values[:, None] if panel.kind == "bars" else values.T if panel.kind == "lines" else values

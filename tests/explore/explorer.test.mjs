@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { at, decode, distinct, extent, formatNumber, fraction, halfToNumber, nearest, shade, tableOf, thin } from "../../lib/explore/explorer.js";
+import {
+  at, decode, distinct, extent, formatNumber, fraction, halfToNumber, multipliedOut, nearest, shade, stepped, tableOf, tablesOf, thin,
+} from "../../lib/explore/explorer.js";
 
 test("half-precision patterns stand for their IEEE numbers", () => {
   const patterns = { 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x0001: 2 ** -24, 0x03ff: 1023 * 2 ** -24, 0x3555: 0.333251953125, 0x8000: -0 };
@@ -78,4 +80,48 @@ test("a table holds each number once, rows down and columns across", () => {
   assert.deepEqual(tableOf(panel, [9, 2, 3], [0, 1, 2, 3, 4, 5]), [["", "a", "b", "c"], [["r0", "0", "1", "2"], ["r1", "3", "4", "5"]]]);
   const curves = { kind: "lines", x: [0, 0.5], x_format: ".4g", names: ["f", "g"], x_axis: { label: "t" }, format: "d" };
   assert.deepEqual(tableOf(curves, [2, 2], [1, 2, 3, 4]), [["t", "f", "g"], [["0", "1", "3"], ["0.5", "2", "4"]]]);
+});
+
+const ZH = { name: ["「", "」"], dot: "·", row: "行", column: "列", stop: "，", colon: "：", masked: "这一格被遮住", matrices: ["左", "右", "积"] };
+const EN = { ...ZH, name: ["", ""], dot: " · ", row: "row", column: "column", stop: ", ", masked: "masked" };
+// 2 × 3 by 3 × 4, so that a transposition shows
+const PRODUCT = { kind: "product", rows: ["一", "岁"], inner: ["0", "1", "2"], columns: ["枯", "荣", "野", "火"], named: [true, true],
+  names: ["Q", "", ""], format: ".1f", factor_format: ".1f", label: "" };
+const NOW = { left: [1, -0.5, 2, 3, 0, -1], right: [1, 2, 3, 4, 0, 1, 0, -1, 5, 6, 7, 8], values: [11, 13.5, 17, 20.5, -2, 0, 2, 4] };
+
+test("a cell of a product is its row times its column, negative factors in brackets", () => {
+  const said = (panel, now, cell, words) => multipliedOut(panel, now, cell, words).map(([text]) => text).join("");
+  assert.equal(said(PRODUCT, NOW, [0, 3], ZH), "「一」·「火」 = 1.0 × 4.0 + (−0.5) × (−1.0) + 2.0 × 8.0 = 20.5");
+  assert.equal(said({ ...PRODUCT, named: [false, true] }, NOW, [1, 0], EN), "row 1 · 枯 = 3.0 × 1.0 + 0.0 × 0.0 + (−1.0) × 5.0 = −2.0");
+  const divided = { ...PRODUCT, divisor: "√4", product_format: ".2f" };
+  const now = { ...NOW, products: NOW.values, values: NOW.values.map((x) => x / 2), mask: [1, 1, 1, 1, 1, 1, 1, 0] };
+  assert.equal(said(divided, now, [1, 3], ZH), "「岁」·「火」 = 3.0 × 4.0 + 0.0 × (−1.0) + (−1.0) × 8.0 = 4.00，÷ √4 = 2.0，这一格被遮住");
+  assert.ok(!said(divided, now, [1, 2], ZH).includes("遮住"));
+});
+
+test("factors are told apart by the side that they come from", () => {
+  const parts = multipliedOut(PRODUCT, NOW, [1, 1], ZH);
+  assert.deepEqual(parts.filter(([, side]) => side === "left").map(([text]) => text), ["「岁」", "3.0", "0.0", "(−1.0)"]);
+  assert.deepEqual(parts.filter(([, side]) => side === "right").map(([text]) => text), ["「荣」", "2.0", "1.0", "6.0"]);
+});
+
+test("arrow keys step from cell to cell and stop at the edges", () => {
+  assert.deepEqual(stepped("ArrowRight", [1, 2], [2, 4]), [1, 3]);
+  assert.deepEqual(stepped("ArrowRight", [1, 3], [2, 4]), [1, 3]);
+  assert.deepEqual(stepped("ArrowDown", [1, 3], [2, 4]), [1, 3]);
+  assert.deepEqual(stepped("ArrowUp", [1, 3], [2, 4]), [0, 3]);
+  assert.deepEqual(stepped("End", [0, 1], [2, 4]), [0, 3]);
+  assert.equal(stepped("Tab", [0, 1], [2, 4]), undefined);
+});
+
+test("a product has a table for each of its three matrices, at the sliders' positions", () => {
+  const shaped = (shape, values) => ({ shape, values });
+  const arrays = { left: shaped([1, 2, 3], NOW.left), right: shaped([2, 3, 4], [...NOW.right, ...NOW.right.map((x) => -x)]),
+    values: shaped([2, 2, 4], [...NOW.values, ...NOW.values.map((x) => -x)]), mask: shaped([1, 2, 4], [1, 0, 1, 1, 1, 1, 1, 1]) };
+  const [left, right, result] = tablesOf(PRODUCT, arrays, [1], ZH);
+  assert.deepEqual([left[0], right[0], result[0]], ["Q", "右", "积"]);
+  assert.deepEqual(left[1], [["", "0", "1", "2"], [["一", "1.0", "-0.5", "2.0"], ["岁", "3.0", "0.0", "-1.0"]]]);
+  assert.deepEqual(right[1][1][2], ["2", "-5.0", "-6.0", "-7.0", "-8.0"]);
+  assert.deepEqual(result[1][1][0], ["一", "-11.0", "-13.5", "-17.0", "-20.5"]);
+  assert.deepEqual([result[2](0, 1), result[2](1, 1)], ["这一格被遮住", ""]);
 });

@@ -78,7 +78,10 @@ TWO = {"σ": SIGMAS, "kind": KINDS}
             lambda: Explorer(ONE, [readout("x")], start={"σ": BETWEEN}),
             "start of slider 'σ' must be a position in 0…3, got 1.5",
         ),
-        (lambda: Explorer(ONE, [NO_PANEL]), "panels must be made by heatmap, lines, bars, image or readout, got int"),
+        (
+            lambda: Explorer(ONE, [NO_PANEL]),
+            "panels must be made by heatmap, lines, bars, image, product or readout, got int",
+        ),
         (lambda: Explorer(ONE, [readout("x")], play="T"), "play names the slider 'T', but the sliders are ['σ']"),
         (lambda: Explorer(ONE, [readout("x")], formats={"σ": "x"}), "slider 'σ': format must be one of"),
         (
