@@ -1,7 +1,8 @@
 """Do heads divide the work?
 
 Claim: a reader of two layers with four heads each, asked at every pronoun for the word before and for the noun that it
-means, grows a head that reads the word before; what reads the noun, and how clearly, differs from seed to seed.
+means, grows a head that reads the word before, for every seed; reading the noun is mostly spread over several heads.
+One head a layer answers as well, and the two layers then divide the work.
 
 Controls: the same width with one head a layer, on the same sentences; each head's output set to zero in turn, and what
 that costs on each question: a head is needed for a question, or only looks so.
