@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from book.extensions.schematics import KIT, Schematic, draw, read
 from tests.book.conftest import ROOT
+from tests.book.schematic_words import ENGLISH
 from tools.drawings import faces, light_colours
 
 FOLDER = ROOT / "book" / "schematics"
@@ -19,7 +20,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.svg") if path.name != KIT)
 EXAMPLE = re.compile(r"\{#\n```\{schematic\} (?P<name>\w+)\n(?P<body>.*?)\n```\n#\}\n", re.DOTALL)
 WIDEST = 460  # units: the text's 15 are then 11 pixels on a phone of 375
 
-# What a browser knows of the texts: where each stands, and which pairs overlap.
+# What a browser knows of the texts: which leave the drawing or their box, and which overlap.
 FAULTS = """svg => {
   const texts = [...svg.querySelectorAll("text")].map(text => ({ says: text.textContent, box: text.getBBox() }));
   const { width, height } = svg.viewBox.baseVal;
@@ -29,7 +30,11 @@ FAULTS = """svg => {
     || a.y + a.height - 3 <= b.y || b.y + b.height - 3 <= a.y;
   const overlaps = texts.flatMap((one, i) => texts.slice(i + 1).filter(other => !apart(one.box, other.box))
     .map(other => `${one.says} / ${other.says}`));
-  return [...outside.map(text => `${text.says} is outside`), ...overlaps];
+  const boxes = [...svg.querySelectorAll("rect")].map(rect => rect.getBBox()).filter(box => box.width > 30);
+  const within = (a, b) => b.x < a.x + a.width / 2 && a.x + a.width / 2 < b.x + b.width
+    && b.y < a.y + a.height / 2 && a.y + a.height / 2 < b.y + b.height;
+  const wide = texts.filter(({ box }) => boxes.some(around => within(box, around) && box.width > around.width - 4));
+  return [...outside.map(text => `${text.says} is outside`), ...overlaps, ...wide.map(text => `${text.says} is wide`)];
 }"""
 
 
@@ -82,8 +87,11 @@ def test_a_drawing_follows_the_theme_and_can_stand_twice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_text_fits_and_none_overlaps(name: str, canvas: Page) -> None:
-    canvas.evaluate("svg => { document.querySelector('main').innerHTML = svg; }", drawn(name))
+@pytest.mark.parametrize("others", [{}, ENGLISH], ids=["zh", "en"])
+def test_all_text_fits_and_none_overlaps(name: str, others: dict[str, dict[str, Any]], canvas: Page) -> None:
+    words, alt = example(name)
+    svg = draw(FOLDER, name, words | others.get(name, {}), alt)
+    canvas.evaluate("svg => { document.querySelector('main').innerHTML = svg; }", svg)
     canvas.evaluate("document.fonts.ready.then(() => null)")
     assert canvas.locator("svg").evaluate(FAULTS) == []
 
