@@ -17,7 +17,19 @@ import jupytext
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ORDER = ["checks", "training", "attention", "transformer", "gpt", "vit", "seq2seq", "data", "plots", "tables", "explore"]
+ORDER = [
+    "checks",
+    "training",
+    "attention",
+    "transformer",
+    "gpt",
+    "vit",
+    "seq2seq",
+    "data",
+    "plots",
+    "tables",
+    "explore",
+]
 APART = {("vit", "gpt"), ("seq2seq", "gpt"), ("data", "gpt")}  # chapters that can be read without the other
 LIB = sorted((ROOT / "lib").rglob("*.py"))
 DISTRIBUTIONS = packages_distributions()

@@ -19,7 +19,7 @@ from lib.attention import (
     padding_mask,
     tiled_attention,
 )
-from lib.data import noisy_curve, true_curve
+from lib.data import noisy_curve, results, running_example, true_curve
 from tests.claims.prose import almost, stated
 
 MASKS = {
@@ -163,7 +163,7 @@ def test_a6_nothing_to_see_gives_zero_where_a_finite_mask_gives_weights(dtype: t
 @pytest.mark.parametrize("heads", [1, 2, 8])
 def test_a7_heads_share_4_d_squared_weights_and_equal_pytorchs_module(heads: int):
     weights = sum(p.numel() for p in MultiHeadAttention(64, heads).parameters())
-    assert weights == 4 * 64**2 == stated("attention", r"d = 64 时是 (\d+) 个")
+    assert weights == 4 * 64**2 == stated("attention", r"一共 4d\^2 = (\d+) 个")
     theirs = nn.MultiheadAttention(64, heads, batch_first=True)
     x, context, mask = torch.randn(2, 6, 64), torch.randn(2, 9, 64), padding_mask([9, 5], 9)
     expected = theirs(x, context, context, key_padding_mask=~mask[:, 0, 0], average_attn_weights=False)
@@ -206,6 +206,49 @@ def test_numbers_that_the_prose_states(generator: torch.Generator):
     q, k = torch.randn(500, 1, 512, generator=generator), torch.randn(500, 10, 512, generator=generator)
     first, second = (q * k).sum(-1).topk(2).values.mean(0).tolist()
     assert first - second > stated("attention", r"第一名平均比第二名高出 (\d+) 以上") > math.log(20_000)
+
+
+def test_the_sentence_that_runs_through_the_book():
+    """一岁一枯荣: the second 一 reads 岁; the mask alone tells the two apart."""
+    example = running_example()
+    x = example.embedding[example.tokens]
+    q, k, v = x @ example.w_q, x @ example.w_k, x @ example.w_v
+    _, weights = dot_product_attention(q, k, v, causal_mask(5))
+    second = weights[2].tolist()
+    assert second[1] == almost("attention", r"「一②」把 ([\d.]+) 的权重给了「岁」")
+    assert second[0] == second[2] == almost("attention", r"自己和「一①」各 ([\d.]+)")
+    assert second[3:] == [0, 0]
+    assert weights[0].tolist() == [1, 0, 0, 0, 0]
+    _, unmasked = dot_product_attention(q, k, v)
+    assert torch.equal(unmasked[0], unmasked[2])
+    answers = results("running_example")["control_answers"]["none"][0]
+    assert answers[1] == almost("attention", r"各猜一半左右（([\d.]+) 和")
+    assert answers[2] == almost("attention", r"各猜一半左右（[\d.]+ 和 ([\d.]+)）")
+    learned = ["embedding", "w_q", "w_k", "w_v", "w_1", "w_2"]
+    count = sum(getattr(example, name).numel() for name in learned)
+    assert count == stated("attention", r"这个模型只有 (\d+) 个参数")
+    assert len(results("running_example")["reads"]) == stated("attention", r"从 (\d+) 个随机种子里挑了一个")
+
+
+def test_a3_numbers_of_saturation():
+    """As the page computes them."""
+    generator = torch.Generator().manual_seed(0)
+    for d in (4, 64, 512):
+        torch.randn(2, 20_000, d, generator=generator)
+    q, k = (torch.randn(500, count, 1024, generator=generator)[..., :512] for count in (1, 10))
+    raw = (q * k).sum(-1)
+    for scores, before in ((raw, "熵只剩"), (raw / math.sqrt(512), "都几乎不再变：熵")):
+        shares = scores.softmax(-1)
+        jacobian = torch.diag_embed(shares) - shares[..., :, None] * shares[..., None, :]
+        numbers = (
+            torch.special.entr(shares).sum(-1).mean().item(),
+            shares.amax(-1).mean().item(),
+            torch.linalg.matrix_norm(jacobian).mean().item(),
+        )
+        patterns = [rf"{before} ([\d.]+)", rf"{before} [\d.]+，最大的[^\d]*([\d.]+)"]
+        patterns.append(rf"{before} [\d.]+，最大的[^\d]*[\d.]+，[^\d]*范数[^\d]*([\d.]+)")
+        for number, pattern in zip(numbers, patterns, strict=True):
+            assert number == almost("attention", pattern)
 
 
 def test_a6_scores_of_twenty_thousand_beat_a_finite_mask_value():

@@ -12,7 +12,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from lib.attention import dot_product_attention, tiled_attention
-from tests.claims.prose import stated
+from lib.data import results
+from tests.claims.prose import almost, stated
 
 
 class PeakMemory(TorchDispatchMode):
@@ -54,6 +55,24 @@ def test_a11_work_grows_as_t_squared_and_only_the_matrix_makes_memory_do_so():
         assert bytes_whole == pytest.approx(4 * 2 * size**2, rel=0.15)
         page = 4 * (size * 64 + size + 2 * 64**2 + 3 * 64 * 64)
         assert bytes_tiles - 4 * 3 * size * 64 == pytest.approx(page, rel=0.15)  # the inputs' slices don't count
-    sentence = r"长度加倍，标准实现里最大的一块变成 {} 倍，分块的变成 {} 倍"
-    for sizes, pattern in ((whole, sentence.format(r"(\d+)", r"\d+")), (tiles, sentence.format(r"\d+", r"(\d+)"))):
-        assert sizes[1][0] / sizes[0][0] == pytest.approx(stated("attention", pattern), rel=0.1)
+    for found, pattern in (
+        (whole, r"整张算的峰值从 \d+ MiB 变成 \d+ MiB，是 (\d+) 倍"),
+        (tiles, r"分块的从 [\d.]+ 变成 [\d.]+ MiB，是 (\d+) 倍"),
+    ):
+        assert found[1][0] / found[0][0] == pytest.approx(stated("attention", pattern), rel=0.1)
+
+
+def test_a11_the_page_states_what_was_measured():
+    stored = results("attention_memory")
+    for kind, pattern in (
+        ("whole", r"整张算的峰值从 {} MiB 变成 {} MiB"),
+        ("64", r"分块的从 {} 变成 {} MiB"),
+    ):
+        for place, length in enumerate((4096, 8192)):
+            run = stored["kinds"][kind][stored["lengths"].index(length)]
+            groups = [r"[\d.]+", r"[\d.]+"]
+            groups[place] = r"([\d.]+)"
+            assert run["bytes"] / 2**20 == almost("attention", pattern.format(*groups))
+            assert run["flops"] == 4 * length**2 * 64
+            both = stated("attention", rf"{'整张' if kind == 'whole' else '，分块'}是 (\d+)T\^2d")
+            assert run["flops_both"] == both * length**2 * 64

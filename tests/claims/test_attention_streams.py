@@ -14,7 +14,7 @@ VISION, TOUCH, ACTION = (
     int(stated("attention", pattern))
     for pattern in (r"输入有 (\d+) 个视觉 token", r"图像块）、(\d+) 个触觉 token", r"要给出 (\d+) 步动作")
 )
-SHARE = stated("attention", r"起步时大约只分到 (\d+/\d+)：")
+SHARE = stated("attention", r"先是 (\d+/\d+) ≈")
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_a8_the_wiring_decides_shapes_and_who_is_updated():
     torch.testing.assert_close(attend(action, sequence)[0], joint[:, seen:])
     _, weights = attend(action, sequence[:, :seen], need_weights=True)
     assert weights is not None
-    crossed = stated("attention", r"视觉和触觉照样一起争，份额大约是 (\d+/\d+)")
+    crossed = stated("attention", r"给得略多一点（4 个时是 (\d+/\d+)）")
     assert weights[..., VISION:].sum(-1).mean().item() == pytest.approx(crossed, rel=0.1)
     assert TOUCH / all_tokens == SHARE == stated("attention", r"份额\*\*永远\*\*是 (\d+/\d+)")
     assert TOUCH / seen == crossed
@@ -96,6 +96,6 @@ def test_a10_a_share_is_learned_and_a_small_one_can_decide(flat: bool):
     accuracy = (logits.argmax(-1) == label).float().mean()
     without = (policy(vision, touch, action, kept)[0].argmax(-1) == label).float().mean()
     assert share == pytest.approx(TOUCH / (VISION + TOUCH + 7), rel=1e-4) if flat else share > 0.4
-    guess = stated("attention", r"四选一，瞎猜能对 ([\d.]+)")
+    guess = stated("attention", r"四选一，瞎猜的准确率是 ([\d.]+)")
     assert accuracy > 0.9
     assert without < guess + 0.35
