@@ -492,7 +492,6 @@ PACKAGES = ("attention", "transformer", "gpt", "vit", "seq2seq", "data", "traini
 ANYTHING_GOES = {
     *("BlockOutput", "Memory", "PairBatch", "TactileBatch", "Poem", "ModelShape", "PowerLaw", "Panel"),  # records
     *("RunningExample", "running_example"),  # a record, and what gives it
-    *("RunningExample", "running_example"),
     *("pre_tokenize", "literal"),  # any text
     *("true_curve", "count_parameters", "digit_images", "style", "use_style"),  # nothing to get wrong but the type
 }
