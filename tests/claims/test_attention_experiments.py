@@ -37,7 +37,7 @@ def test_a7_what_heads_do():
     assert median(clearest["referent"]) == almost(PAGE, r"没有那么专心，中位数 ([\d.]+)")
     assert min(clearest["referent"]) == almost(PAGE, r"没有那么专心，中位数 [\d.]+，最小 ([\d.]+)")
     assert max(clearest["referent"]) == almost(PAGE, r"没有那么专心，中位数 [\d.]+，最小 [\d.]+，最大 ([\d.]+)")
-    assert median(without["previous"]) == almost(PAGE, r"答前词的准确率中位数降到 ([\d.]+)")
+    assert median(without["previous"]) == almost(PAGE, r"答前一个词的准确率中位数降到 ([\d.]+)")
     assert median(without["referent"]) == almost(PAGE, r"答名词的降到 ([\d.]+)")
     for run in stored["one"] + stored["four"]:
         assert min(run["accuracy"]) > 0.995  # one head a layer is enough
@@ -76,11 +76,9 @@ def test_a10_a_small_share_decides_and_loud_values_only_speed_it_up():
     assert median(of_all(plain, "accuracy", -1)) == almost(PAGE, r"400 步时准确率的中位数是 ([\d.]+)")
     assert median(of_all(plain, "without_touch", -1)) == almost(PAGE, r"中位数是 [\d.]+，切掉触觉就退到 ([\d.]+)")
     assert plain[0]["share"] == pytest.approx(stated(PAGE, r"份额一直是 (\d+/\d+)，约"), abs=1e-4)
-    assert stored["ceilings"]["1"] == almost(PAGE, r"最好也只能对 ([\d.]+)")
     for factor in ("5", "20"):
         assert median(of_all(runs[factor], "accuracy", marks.index(80))) > 0.995
-    assert median(of_all(plain, "value_ratio", 1)) == almost(PAGE, r"触觉的值比视觉的长 ([\d.]+) 倍")
-    assert median(of_all(runs["20"], "value_ratio", 1)) == almost(PAGE, r"放大 20 倍时是 (\d+) 倍")
+    assert median(of_all(plain, "value_ratio", 1)) == almost(PAGE, r"训练到比视觉的长 ([\d.]+) 倍")
     assert median(of_all(plain, "shrunk")) == almost(PAGE, r"准确率就掉到 ([\d.]+)。")
     for rate in stored["runs"]["1"].values():  # the other rates say the same
         assert median(of_all(rate, "accuracy", -1)) > 0.85
