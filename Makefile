@@ -27,7 +27,7 @@ endif
 test: lint chromium
 	$(BIN)/node --test tests/*/*.test.mjs
 	$(MAKE) --jobs=2 book kernels
-	$(PYTEST) tests/book
+	$(PYTEST) --dist loadgroup tests/book
 
 kernels: $(READY)
 	$(BIN)/pytest --ignore=tests/book

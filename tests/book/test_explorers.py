@@ -139,6 +139,7 @@ def test_every_plot_reads_out_values_by_keyboard_mouse_and_touch(chapter: Page):
     for explorer in each_explorer(chapter):
         for figure in explorer.locator("figure:has(.plot)").all():
             plot, value = figure.locator(".plot"), figure.locator("output.value")
+            chapter.mouse.move(0, 0)  # off the plot before, which would be left as the page scrolls
             plot.press("ArrowRight")
             first = value.inner_text()
             assert re.search(r"\d", first)
