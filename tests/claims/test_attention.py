@@ -160,6 +160,30 @@ def test_a6_nothing_to_see_gives_zero_where_a_finite_mask_gives_weights(dtype: t
     assert (scores.detach() - 1e4).softmax(-1).sum() > 2.9  # three rows of padding, attended to
 
 
+def test_a6_masks_of_other_libraries_as_the_table_converts_them():
+    theirs = nn.MultiheadAttention(8, 2, batch_first=True)
+    ours, x = MultiHeadAttention.from_torch(theirs), torch.randn(2, 5, 8)
+    causal, padding = causal_mask(5), padding_mask([3, 5], 5)
+    expected = ours(x, mask=causal & padding)[0]
+    same_for_all = (causal & padding_mask([5], 5))[0, 0]
+    torch.testing.assert_close(theirs(x, x, x, attn_mask=~same_for_all)[0], ours(x, mask=causal)[0])
+    ignored = {"attn_mask": ~causal, "key_padding_mask": ~padding[:, 0, 0]}
+    torch.testing.assert_close(theirs(x, x, x, **ignored)[0], expected)
+    each = (~(causal & padding)).expand(2, 2, 5, 5).flatten(0, 1)  # (batch · heads, query, key)
+    torch.testing.assert_close(theirs(x, x, x, attn_mask=each)[0], expected)
+    assert padding[:, 0, 0].long().tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]  # as a tokenizer gives it
+    scores = torch.randn(2, 2, 5, 5)
+    additive = torch.where(padding, 0.0, torch.finfo(torch.float32).min)  # as models of Hugging Face add it
+    torch.testing.assert_close((scores + additive).softmax(-1), masked_softmax(scores, padding))
+
+
+def test_a12_sun_and_eye_differ_in_21_cells():
+    sun, eye = torch.zeros(2, 9, 9)
+    sun[[0, 4, 8]], eye[[0, 3, 5, 8]] = 1.0, 1.0
+    sun[:, [1, 7]], eye[:, [1, 7]] = 1.0, 1.0
+    assert (sun != eye).sum() == stated("attention", r"「日」和「目」的 81 格里有 (\d+) 格不同")
+
+
 @pytest.mark.parametrize("heads", [1, 2, 8])
 def test_a7_heads_share_4_d_squared_weights_and_equal_pytorchs_module(heads: int):
     weights = sum(p.numel() for p in MultiHeadAttention(64, heads).parameters())
@@ -221,6 +245,11 @@ def test_the_sentence_that_runs_through_the_book():
     answers = results("running_example")["control_answers"]["none"][0]
     assert answers[1] == almost("attention", r"各猜一半左右（([\d.]+) 和")
     assert answers[2] == almost("attention", r"各猜一半左右（[\d.]+ 和 ([\d.]+)）")
+    # By hand: an entry of a query, and a score before and after the division.
+    assert q[1, 0].item() == almost("attention", r"\(-0\.3\) \\times 0 = (0\.34)。")
+    assert (q[1] @ k[0]).item() == almost("attention", r"\(-0\.75\) = (2\.47)")
+    assert (q[1] @ k[0] / 2).item() == almost("attention", r"= 2\.47，除以 2 是 ([\d.]+)")
+    assert (q[0] @ k[0] / 2).item() == almost("attention", r"「一①」和自己的分数是 (−[\d.]+)")
     learned = ["embedding", "w_q", "w_k", "w_v", "w_1", "w_2"]
     count = sum(getattr(example, name).numel() for name in learned)
     assert count == stated("attention", r"这个模型只有 (\d+) 个参数")
