@@ -1,6 +1,7 @@
 """Nothing on the site is stale: Sphinx looks at the pages' sources alone, this at all else that they are made of."""
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-KERNELS = ("lib/**/*", "experiments/**/*", "requirements.txt", "pyproject.toml")  # what cells run, read and draw with
+# What cells run, read and draw with.
+KERNELS = ("lib/**/*", "experiments/**/*", "tools/record.py", "requirements.txt", "pyproject.toml")
 READERS = ("book/extensions/*.py", "book/references.bib")
 FRAME = ("book/assets/**/*", "book/templates/*", "book/locale/**/*.po", "book/extensions/*.js")
 
@@ -40,6 +42,8 @@ def keep_cache_apart(app: Sphinx, config: Config) -> None:
     for older in set(cache.glob("*/")) - {cache / config.kernels}:
         shutil.rmtree(older)
     config.nb_execution_cache_path = str(cache / config.kernels)
+    os.environ["PYTHONSTARTUP"] = str(Path(app.srcdir) / "tools/record.py")  # its kernels inherit both
+    os.environ["RECORD"] = str(cache / config.kernels / "explorers")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

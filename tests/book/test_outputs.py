@@ -5,21 +5,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_cache import get_cache
-from myst_nb.core.read import read_myst_markdown_notebook
 from nbformat import NotebookNode
 
-from tests.book.conftest import ROOT
+from tests.book.chapters import ROOT, executed
 from tools.execution import VARIES, texts
 from tools.notebooks import pages
-from tools.page import MYST
-
-
-def executed(page: Path) -> NotebookNode:
-    """The notebook of a page as the build ran it, out of the build's cache."""
-    (folder,) = (ROOT / "_build" / ".jupyter_cache").glob("*/")
-    source = read_myst_markdown_notebook(page.read_text("utf-8"), config=MYST, add_source_map=True, path=page)
-    return get_cache(folder).merge_match_into_notebook(source)[1]
 
 
 def said(notebook: NotebookNode) -> list[dict[str, list[str]]]:
