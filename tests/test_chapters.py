@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).parents[1]
-CHAPTERS = [ROOT / "book" / "zh" / f"{name}.md" for name in ("attention",)]
+CHAPTERS = sorted(path for path in (ROOT / "book/zh").glob("*.md") if "{code-cell}" in path.read_text("utf-8"))
 any_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 LONGEST_CELL = 15  # lines, unless it is a class or folded
@@ -124,7 +124,7 @@ def test_a_question_is_followed_by_something_to_see_and_then_by_what_was_seen(ch
 @any_chapter
 def test_an_exercise_has_a_hint_before_its_solution(chapter: Path):
     exercises = re.split(r"^\*\*练习 \d+　", chapter.read_text("utf-8").split("\n## 练习\n")[1], flags=re.MULTILINE)[1:]
-    assert len(exercises) >= 4
+    assert len(exercises) >= 3
     for exercise in exercises:
         folds = re.findall(r'<details class="(\w+)">|^:tags: \[(solution)', exercise, re.MULTILINE)
         assert [fold or cell for fold, cell in folds] == ["hint", "solution", "solution"], exercise
