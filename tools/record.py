@@ -20,8 +20,7 @@ def _record() -> None:
     @wraps(plain)
     def recorded(self: Explorer, *args: Any, **options: Any) -> None:
         plain(self, *args, **options)
-        if type(self) is Explorer:
-            (folder / f"{self.model_id}.pickle").write_bytes(pickle.dumps((args, options)))
+        (folder / f"{self.model_id}.pickle").write_bytes(pickle.dumps((args, options)))
 
     Explorer.__init__ = recorded
 
