@@ -9,8 +9,6 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from tools.execution import KERNEL_ENVIRONMENT
-
 # What cells run, read and draw with.
 KERNELS = ("lib/**/*", "experiments/**/*", "tools/record.py", "requirements.txt", "pyproject.toml")
 READERS = ("book/extensions/*.py", "book/references.bib")
@@ -44,8 +42,7 @@ def keep_cache_apart(app: Sphinx, config: Config) -> None:
     for older in set(cache.glob("*/")) - {cache / config.kernels}:
         shutil.rmtree(older)
     config.nb_execution_cache_path = str(cache / config.kernels)
-    os.environ |= KERNEL_ENVIRONMENT  # the kernels inherit all of these
-    os.environ["PYTHONSTARTUP"] = str(Path(app.srcdir) / "tools/record.py")
+    os.environ["PYTHONSTARTUP"] = str(Path(app.srcdir) / "tools/record.py")  # its kernels inherit both
     os.environ["RECORD"] = str(cache / config.kernels / "explorers")
 
 
