@@ -3,12 +3,13 @@
 A reply is four words out of four, so there are 256; a policy has a row of logits for each of the 85 beginnings. The
 best policy for E[r] − β KL(π ‖ π_ref) is π_ref · exp(r/β) / Z, and what a policy falls short of it is β KL(π ‖ π*).
 
-Each way gets 6400 replies. REINFORCE, PPO and GRPO draw them from the policy, 64 a batch, and are told the true reward;
-DPO and the reward model get 3200 pairs of the reference's, each with a noisy comparison; RLHF runs PPO, at its rate, with
-that reward model, which counts words. PPO and GRPO use each batch four times, DPO each pair.
+Each way gets 6400 replies. REINFORCE, PPO and GRPO draw them from the policy, 64 a batch, and are told the true
+reward; DPO and the reward model get 3200 pairs of the reference's, each with a noisy comparison; RLHF runs PPO, at its
+rate, with that reward model, which counts words. PPO and GRPO use each batch four times, DPO each pair.
 
-Controls: REINFORCE without baseline, PPO without its clip, GRPO without the division by the spread. Each rate is one of
-six, the best on seeds 10–14 by the median of what is fallen short. Reported are seeds 0–4.
+Controls: REINFORCE without baseline; PPO without its clip; GRPO without the division by the spread, and that with the
+penalty in the reward in place of the loss; DPO with ten times the pairs, at its rate and in as many steps. Each rate is
+one of six, the best on seeds 10–14 by the median of what is fallen short. Reported are seeds 0–4.
 
 Over-optimisation: the best policy for the reward model, exact for each β, measured by the true reward. Control: the
 pairs are drawn evenly from all 256 replies.
@@ -158,6 +159,9 @@ def on_policy(policy: Tensor, generator: Generator, method: str, reward: Tensor 
             yield reinforce_loss(policy, replies, paid)
         elif method == "reinforce":
             yield reinforce_loss(policy, replies, paid - paid.mean())
+        elif method == "grpo paid":
+            for _ in range(EPOCHS):
+                yield ppo_loss(policy, replies, group_advantages(paid, scaled=False), old)
         elif method.startswith("grpo"):
             advantages = group_advantages(reward[index], scaled=method == "grpo")
             for _ in range(EPOCHS):
@@ -169,21 +173,22 @@ def on_policy(policy: Tensor, generator: Generator, method: str, reward: Tensor 
 
 
 def from_pairs(policy: Tensor, chosen: Tensor, rejected: Tensor, generator: Generator) -> Any:
-    """DPO's losses, 32 pairs at a time."""
+    """DPO's losses, a hundredth of the pairs at a time."""
     for _ in range(EPOCHS):
-        for part in torch.randperm(len(chosen), generator=generator).split(BATCH // 2):
+        for part in torch.randperm(len(chosen), generator=generator).split(len(chosen) // BATCHES):
             yield dpo_loss(policy, chosen[part], rejected[part], BETA)
 
 
-METHODS = ("reinforce plain", "reinforce", "ppo", "ppo unclipped", "grpo", "grpo unscaled", "dpo")
+METHODS = ("reinforce plain", "reinforce", "ppo", "ppo unclipped", "grpo", "grpo unscaled", "grpo paid", "dpo")
+BORROWED = {"dpo tenfold": "dpo", "rlhf": "ppo"}  # whose rate they take
 
 
 def run(seed: int, method: str, rate: float) -> dict[str, float]:
     """What the policy is worth after training; for DPO also how far its pairs' log probabilities moved."""
     generator = Generator().manual_seed(seed)
-    if method not in ("dpo", "rlhf"):
+    if method not in ("dpo", "dpo tenfold", "rlhf"):
         return measured(log_probs(trained(rate, partial(on_policy, generator=generator, method=method))))
-    pairs = compared(BATCH * BATCHES // 2, generator)
+    pairs = compared(BATCH * BATCHES // 2 * (10 if method == "dpo tenfold" else 1), generator)
     if method == "rlhf":
         model = counts(REPLIES) @ fitted_reward(*pairs)
         return measured(log_probs(trained(rate, partial(on_policy, generator=generator, method="ppo", reward=model))))
@@ -217,8 +222,9 @@ def main() -> None:
         tuning = {rate: median(run(seed, method, rate)["short"] for seed in TUNING) for rate in RATES}
         rates[method] = min(tuning, key=lambda rate: tuning[rate])
         runs[method] = {str(rate): [run(seed, method, rate) for seed in SEEDS] for rate in RATES}
-    rates["rlhf"] = rates["ppo"]
-    runs["rlhf"] = {str(rates["rlhf"]): [run(seed, "rlhf", rates["rlhf"]) for seed in SEEDS]}
+    for method, lender in BORROWED.items():
+        rates[method] = rates[lender]
+        runs[method] = {str(rates[method]): [run(seed, method, rates[method]) for seed in SEEDS]}
     for method, rate in rates.items():
         found = runs[method][str(rate)]
         print(method, rate, *[f"{key} {spread([each[key] for each in found])}" for key in found[0]], flush=True)

@@ -1,11 +1,12 @@
 """Where does what a fine-tuned model says come from: pretraining or the dialogues?
 
-A small GPT reads four quatrains, then is fine-tuned on four dialogues, 「问静夜思答床前明月光，疑是地上霜。」, whose answers
-are the first halves only; nothing else is mixed in. Asked for twice as much, does it go on with the second half, which no
-dialogue holds?
+A small GPT reads four quatrains, then is fine-tuned on four dialogues, 「问静夜思答床前明月光，疑是地上霜。」, whose
+answers are the first halves only; nothing else is mixed in. Asked for twice as much, does it go on with the second
+half, which no dialogue holds?
 
-Controls: the same dialogues on a model that read the first halves only, and on one that read nothing. Also measured: what
-fine-tuning costs, as the loss on the quatrains before and after; and the loss when all matrices are rounded to fewer bits.
+Controls: the same dialogues on a model that read the first halves only, and on one that read nothing. Also measured:
+what fine-tuning costs, as the loss on the quatrains before and after; and the loss when all matrices are rounded to
+fewer bits.
 
 Seeds 0–4, for the weights at the start and the order of windows alike.
 """
@@ -90,11 +91,10 @@ def quantised(model: MiniGPT, bits: int) -> MiniGPT:
 def run(seed: int, source: str) -> dict[str, Any]:
     torch.manual_seed(seed)
     model = MiniGPT(GPTConfig(CHAT.vocab_size, context_length=CONTEXT, dim=64, layers=2, heads=4))
-    read = {"whole": TEXT, "first halves": "".join(verse[:12] for verse in QUATRAINS.values()), "nothing": ""}[source]
-    if read:
-        pretrain(
-            model, window_batches(circle(read), CONTEXT, 16, generator=Generator().manual_seed(seed)), steps=READING
-        )
+    first_halves = "".join(verse[:12] for verse in QUATRAINS.values())
+    if read := {"whole": TEXT, "first halves": first_halves, "nothing": ""}[source]:
+        windows = window_batches(circle(read), CONTEXT, 16, generator=Generator().manual_seed(seed))
+        pretrain(model, windows, steps=READING)
     before, asked, path, dialogues = reading_loss(model), known(model), [], talks()
 
     def note(step: int) -> None:
@@ -104,8 +104,8 @@ def run(seed: int, source: str) -> dict[str, Any]:
     bits = {str(each): reading_loss(quantised(model, each)) for each in (8, 6, 4, 3, 2)} if source == "whole" else {}
     batches = (dialogues for _ in range(TUNING))
     fit(model, batches, answer_loss, steps=TUNING, lr=2e-3, schedule="cosine", callback=note)
-    after = {"after": reading_loss(model)}
-    return {"before": before, "asked": asked, "loss": path, "bits": bits, "full": before, **after, **known(model)}
+    after = {"after": reading_loss(model), **known(model)}
+    return {"before": before, "asked": asked, "bits": bits, "loss": path, **after}
 
 
 def main() -> None:
@@ -113,19 +113,8 @@ def main() -> None:
     runs: dict[str, Any] = {}
     for source in SOURCES:
         runs[source] = [run(seed, source) for seed in SEEDS]
-        print(
-            source,
-            *[
-                f"{key} {spread([each[key] for each in runs[source]])}"
-                for key in ("first", "second", "before", "after")
-            ],
-        )
-        print(
-            [round(v, 2) for v in runs[source][0]["loss"]],
-            runs[source][0]["bits"],
-            runs[source][0]["asked"],
-            flush=True,
-        )
+        for key in ("first", "second", "before", "after"):
+            print(source, key, spread([each[key] for each in runs[source]]), flush=True)
     save("sft_knowledge", {"seeds": SEEDS, "steps": TUNING, "runs": runs})
 
 
