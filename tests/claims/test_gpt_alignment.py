@@ -143,7 +143,7 @@ def test_the_reward_model_is_wrong_where_there_were_no_pairs(cells: dict[str, An
     assert score.argmax() == (polite == 4).nonzero().item()
     assert score.max().item() == pytest.approx(stated(PAGE, r"给出 ([\d.]+)，是 256 个回答里的最高分"), abs=0.02)
     centred = task.REWARD - task.LOG_REF.exp() @ task.REWARD
-    assert centred[polite == 4].item() == almost(PAGE, r"往下掉，四次是 (−[\d.]+)，")
+    assert centred[polite == 4].item() == almost(PAGE, r"往下掉，四次是 (−[\d.]+)（")
     own_best = task.measured(task.best(score, task.BETA))["short"]
     assert own_best == pytest.approx(stated(PAGE, r"不用训练，差距也有 ([\d.]+)："), abs=0.01)
     assert own_best == pytest.approx(median(finals("rlhf", "short")), abs=0.02)
@@ -161,8 +161,10 @@ def test_the_reward_model_is_exploited():
     assert median(last) == almost(PAGE, r"真奖励却跌到 (−[\d.]+)（")
     assert min(last) == almost(PAGE, r"真奖励却跌到 −[\d.]+（五个种子的中位数，最小 (−[\d.]+)，")
     assert max(last) == almost(PAGE, r"真奖励却跌到 −[\d.]+（五个种子的中位数，最小 −[\d.]+，最大 (−[\d.]+)）")
-    assert median(true("evenly", 0.4)) == almost(PAGE, r"没有这样的大跌：从 ([\d.]+) 降到")
-    assert median(true("evenly", 0.04)) == almost(PAGE, r"没有这样的大跌：从 [\d.]+ 降到 ([\d.]+)，")
+    assert median(true("evenly", 0.4)) == almost(PAGE, r"真奖励只从 ([\d.]+) 降到")
+    assert median(true("evenly", 0.04)) == almost(PAGE, r"真奖励只从 [\d.]+ 降到 ([\d.]+)：")
+    polite = median(found["weights"][task.POLITE] for found in STORED["exploited"]["evenly"])
+    assert polite == almost(PAGE, r"给客气的权重变成了 (−[\d.]+)，")
 
 
 def test_a_baseline_takes_noise_away():
@@ -212,7 +214,7 @@ def test_how_far_each_method_ends_from_the_best():
     assert median(finals("grpo", "kl", "0.01")) == almost(PAGE, r"越过了最优的 0.98，走到 ([\d.]+)。")
     assert median(finals("grpo unscaled", "kl")) == almost(PAGE, r"不除以标准差，KL 是 ([\d.]+)，")
     assert median(finals("grpo unscaled", "short")) == almost(PAGE, r"KL 是 [\d.]+，差距减到 ([\d.]+)；")
-    assert median(finals("dpo", "short")) == almost(PAGE, r"差距从 ([\d.]+) 降到 0.04")
+    assert median(finals("dpo", "short")) == almost(PAGE, r"差距从 ([\d.]+) 降到 0.036")
     assert median(finals("dpo tenfold", "short")) == almost(PAGE, r"差距从 [\d.]+ 降到 ([\d.]+)。")
     assert task.measured(task.best(task.REWARD, task.BETA))["kl"] == almost(PAGE, r"越过了最优的 ([\d.]+)，走到")
     spread = (task.LOG_REF.exp() @ (task.REWARD - task.LOG_REF.exp() @ task.REWARD).square()).sqrt().item()
