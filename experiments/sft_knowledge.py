@@ -5,13 +5,13 @@ answers are the first halves only; nothing else is mixed in. Asked for twice as 
 half, which no dialogue holds?
 
 Controls: the same dialogues on a model that read the first halves only, and on one that read nothing. Also measured:
-what fine-tuning costs, as the loss on the quatrains before and after; and the loss when all matrices are rounded to
-fewer bits.
+the loss on the quatrains before and after, and with all matrices rounded to fewer bits.
 
 Seeds 0–4, for the weights at the start and the order of windows alike.
 """
 
 import copy
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import torch
@@ -42,10 +42,8 @@ class Talks(NamedTuple):
 def talks() -> Talks:
     rows = [CHAT.encode(f"问{title}答{verse[:12]}") for title, verse in QUATRAINS.items()]
     longest = max(map(len, rows))
-    tokens, answer = (
-        torch.zeros(len(rows), longest, dtype=torch.long),
-        torch.zeros(len(rows), longest, dtype=torch.bool),
-    )
+    tokens = torch.zeros(len(rows), longest, dtype=torch.long)
+    answer = torch.zeros_like(tokens, dtype=torch.bool)
     for row, ids in enumerate(rows):
         tokens[row, : len(ids)] = torch.tensor(ids)
         answer[row, len(ids) - 12 : len(ids)] = True
@@ -102,8 +100,7 @@ def run(seed: int, source: str) -> dict[str, Any]:
             path.append(answer_loss(model, *dialogues).item())
 
     bits = {str(each): reading_loss(quantised(model, each)) for each in (8, 6, 4, 3, 2)} if source == "whole" else {}
-    batches = (dialogues for _ in range(TUNING))
-    fit(model, batches, answer_loss, steps=TUNING, lr=2e-3, schedule="cosine", callback=note)
+    fit(model, repeat(dialogues), answer_loss, steps=TUNING, lr=2e-3, schedule="cosine", callback=note)
     after = {"after": reading_loss(model), **known(model)}
     return {"before": before, "asked": asked, "bits": bits, "loss": path, **after}
 

@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from experiments import alignment as task
+from experiments import alignment_methods as methods
+from experiments import alignment_task as task
 from experiments import sft_knowledge
 from lib.data import poems_by_heart, results
 from lib.gpt import (
@@ -86,14 +87,14 @@ def test_the_page_and_the_experiment_have_the_same_losses(cells: dict[str, Any],
     old = task.token_log_probs(policy + 0.3 * torch.randn(85, 4, generator=generator), replies)
     for name, options in {"reinforce": (), "ppo": (old,), "grpo": (old, 0.5)}.items():
         ours = cells[f"{name}_loss"](policy, replies, rewards, *options)
-        torch.testing.assert_close(ours, getattr(task, f"{name}_loss")(policy, replies, rewards, *options))
+        torch.testing.assert_close(ours, getattr(methods, f"{name}_loss")(policy, replies, rewards, *options))
     grouped = cells["group_advantages"](rewards.view(4, 16)).flatten()
-    torch.testing.assert_close(grouped, task.group_advantages(rewards, 16), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(grouped, methods.group_advantages(rewards, 16), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(grouped, group_advantages(rewards.view(4, 16)).flatten(), atol=1e-5, rtol=1e-5)
     win, lose = replies.split(32)
     four = [task.token_log_probs(model, each).sum(-1) for model in (policy, task.REFERENCE) for each in (win, lose)]
     torch.testing.assert_close(cells["dpo_loss"](*four, 0.5), dpo_loss(*four, beta=0.5))
-    torch.testing.assert_close(cells["dpo_loss"](*four, 0.5).mean(), task.dpo_loss(policy, win, lose, 0.5))
+    torch.testing.assert_close(cells["dpo_loss"](*four, 0.5).mean(), methods.dpo_loss(policy, win, lose, 0.5))
 
 
 def test_the_value_of_grpos_term_is_the_kl_and_its_slope_that_of_the_other_kl():
@@ -172,7 +173,7 @@ def test_a_baseline_takes_noise_away():
 
     def gradient(advantages: Tensor, replies: Tensor) -> Tensor:
         policy = task.REFERENCE.clone().requires_grad_()
-        return torch.autograd.grad(task.reinforce_loss(policy, replies, advantages), policy)[0].flatten()
+        return torch.autograd.grad(methods.reinforce_loss(policy, replies, advantages), policy)[0].flatten()
 
     exact = gradient(256 * probs * task.REWARD, task.REPLIES)
     errors: dict[bool, list[Tensor]] = {False: [], True: []}

@@ -8,20 +8,18 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from experiments.alignment import (
+from experiments.alignment import METHODS, over_optimised, run
+from experiments.alignment_methods import fitted_reward
+from experiments.alignment_task import (
     BETA,
     LOG_REF,
-    METHODS,
     REFERENCE,
     REPLIES,
     REWARD,
     best,
     counts,
-    fitted_reward,
     log_probs,
     measured,
-    over_optimised,
-    run,
     token_log_probs,
 )
 from lib.data import results
