@@ -1,4 +1,4 @@
-"""What chapter 2.1.2 claims about tokens: G6 byte pairs, G8 numbers in bins."""
+"""What chapter 2.1.2.1 claims: G6 byte pairs, G8 numbers in bins."""
 
 from collections import Counter
 from inspect import signature
@@ -9,10 +9,11 @@ import torch
 from torch import Generator
 from transformers import GPT2Config
 
-from lib.gpt import BPETokenizer, from_bins, to_bins
-from tests.claims.prose import stated, stated_text
+from lib.data import poems
+from lib.gpt import BPETokenizer, from_bins, pre_tokenize, to_bins
+from tests.claims.prose import almost, stated, stated_text
 
-PAGE = "gpt"
+PAGE = "gpt_tokenizer"
 QUATRAINS = (
     "床前明月光，疑是地上霜。举头望明月，低头思故乡。春眠不觉晓，处处闻啼鸟。夜来风雨声，花落知多少。"
     "白日依山尽，黄河入海流。欲穷千里目，更上一层楼。红豆生南国，春来发几枝。愿君多采撷，此物最相思。"
@@ -77,9 +78,90 @@ def test_g6_the_numbers_that_the_chapter_names():
     assert len("床前明月光".encode()) == stated(PAGE, r"「床前明月光」五个字，一开始是 (\d+) 个字节")
     assert len("月".encode()) == {"三": 3}[stated_text(PAGE, r"一个汉字(.)个字节，若没有合成")]
     assert BPETokenizer().vocab_size == stated(PAGE, r"GPT-2 让它从 (\d+) 个字节出发")
+    counts = [len(BPETokenizer.train(WORDS, size).encode(WORDS)) for size in (256, 264)]
+    assert counts[0] == stated(PAGE, r"起初是 (\d+) 个字节，合并 8 次")
+    assert counts[1] == stated(PAGE, r"合并 8 次之后剩 (\d+) 个 token")
     size = GPT2Config().vocab_size
     assert size == stated(PAGE, r"GPT-2 是 (\d+)（256 个字节")
     assert size == 256 + stated(PAGE, r"256 个字节、(\d+) 次合并、1 个文末符") + 1
+
+
+def one_by_one(text: str, merges: list[tuple[int, int]]) -> list[int]:
+    """Redo every merge in the order in which it was learned, as the chapter does."""
+    tokens: list[int] = []
+    for piece in pre_tokenize(text):
+        word = list(piece.encode())
+        for number, pair in enumerate(merges, 256):
+            place = 0
+            while place < len(word) - 1:
+                if (word[place], word[place + 1]) == pair:
+                    word[place : place + 2] = [number]
+                place += 1
+        tokens += word
+    return tokens
+
+
+@pytest.mark.parametrize("text", ["lowest newer", WORDS, QUATRAINS, "登鹳雀楼", "aaaa  aa"])
+def test_g6_to_redo_the_merges_in_order_is_to_encode(text: str):
+    for learned_on in (WORDS, QUATRAINS, "aaabdaaabac" * 3):
+        tokenizer = BPETokenizer.train(learned_on, 290)
+        assert one_by_one(text, tokenizer.merges) == tokenizer.encode(text)
+
+
+def test_g6_the_first_pair_is_the_most_frequent_and_of_equals_that_of_smaller_numbers():
+    pairs = Counter(pair for word in WORDS.split() for pair in pairwise(word))
+    assert pairs["e", "s"] == pairs["s", "t"] == stated(PAGE, r"「e s」和「s t」各 (\d) 次")
+    assert pairs["w", "e"] == stated(PAGE, r"「w e」(\d) 次。平手")
+    assert pairs.most_common()[2][1] < pairs["e", "s"]
+    assert BPETokenizer.train(WORDS, 257).merges == [(ord("e"), ord("s"))]
+
+
+@pytest.fixture(scope="module")
+def halves() -> dict[str, tuple[str, str]]:
+    """The half that merges are learned on, and the other."""
+    zh, en = ([poem.text for poem in poems(language)] for language in ("zh", "en"))
+    return {"zh": ("".join(zh[::2]), "".join(zh[1::2])), "en": ("\n".join(en[::2]), "\n".join(en[1::2]))}
+
+
+def test_g6_who_learned_on_one_language_writes_the_other_in_bytes(halves: dict[str, tuple[str, str]]):
+    chinese, english = (BPETokenizer.train(halves[language][0], 950) for language in ("zh", "en"))
+
+    def tokens_a_character(tokenizer: BPETokenizer, text: str) -> float:
+        return len(tokenizer.encode(text)) / len(text)
+
+    assert tokens_a_character(english, halves["zh"][1]) == almost(PAGE, r"写唐诗，每个字 ([\d.]+) 个 token，与不合并")
+    assert tokens_a_character(chinese, halves["zh"][1]) == almost(PAGE, r"从唐诗学的只要 ([\d.]+) 个")
+    assert tokens_a_character(chinese, halves["zh"][0]) == almost(PAGE, r"学过的一半降得更多（([\d.]+) 个）")
+    assert tokens_a_character(english, halves["en"][1]) == almost(PAGE, r"英文诗从 1.00 降到 ([\d.]+)，")
+    assert tokens_a_character(chinese, halves["en"][1]) == pytest.approx(1, abs=0.005)
+    assert english.vocab_size == stated(PAGE, r"学到 (\d+) 个时，已经没有哪一对出现两次")
+    assert english.vocab_size - 256 == stated(PAGE, r"多出来的 (\d+) 个 token 都是英文的片段")
+
+
+def test_g6_how_two_verses_are_cut(halves: dict[str, tuple[str, str]]):
+    tokenizer = BPETokenizer.train(halves["zh"][0], 950)
+    moon = [tokenizer.vocabulary[token] for token in tokenizer.encode("床前明月光")]
+    assert len(moon) == stated(PAGE, r"「床前明月光」剩下 (\d) 个 token")
+    assert moon[2:] == [part.encode() for part in ("前", "明月", "光")]
+    withering = [tokenizer.vocabulary[token] for token in tokenizer.encode("一岁一枯荣")]
+    assert len(withering) == stated(PAGE, r"从 15 个字节变成 (\d) 个 token")
+    assert withering[:4] == [character.encode() for character in "一岁一枯"]
+    assert "一岁一枯荣" not in halves["zh"][0]
+
+
+@pytest.mark.parametrize(("name", "size"), [("甲", 300), ("乙", 950)])
+def test_exercise_2_a_loss_a_byte(halves: dict[str, tuple[str, str]], name: str, size: int):
+    text = halves["zh"][1]
+    share = len(BPETokenizer.train(halves["zh"][0], size).encode(text)) / len(text.encode())
+    loss = stated(PAGE, rf"{name}用词表 {size} 的(?:分词器)?，每个 token 的损失是 ([\d.]+)")
+    said = r"所以是 ([\d.]+)；乙" if name == "甲" else r"0.44 个 token，是 ([\d.]+)。乙更准"
+    assert loss * share == almost(PAGE, said)
+
+
+def test_g8_half_a_bin_in_degrees():
+    angles = torch.linspace(-1, 1, 2001, dtype=torch.double)
+    worst = (from_bins(to_bins(angles, -1, 1), torch.tensor(-1.0, dtype=torch.double), 1) - angles).abs().max()
+    assert worst.rad2deg().item() == almost(PAGE, r"最差的一个差 ([\d.]+) 度")
 
 
 def test_g8_the_numbers_that_the_chapter_names():
