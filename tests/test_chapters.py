@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).parents[1]
-CHAPTERS = sorted(path for path in (ROOT / "book/zh").glob("*.md") if "{code-cell}" in path.read_text("utf-8"))
+CHAPTERS = sorted(path for path in (ROOT / "book/zh").glob("*.md") if "\n## 练习\n" in path.read_text("utf-8"))
 any_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 LONGEST_CELL = 15  # lines, unless it is a class or folded

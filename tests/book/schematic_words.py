@@ -123,6 +123,15 @@ ENGLISH: dict[str, dict[str, Any]] = {
         "results": ["text as tokens", "continues text", "answers", "answers well", "a reply"],
         "inputs": ["text", "tokens", "dialogues", "preferences", "a question"],
     },
+    "chapter_map": {
+        "trunk": [["2.1.0 Attention", "whom to look at"], ["2.1.1 Transformer", "attention in layers"]],
+        "branches": [
+            ["2.1.2 GPT", "next token"],
+            ["2.1.3 ViT", "images as tokens"],
+            ["2.1.4 Seq2Seq", "reads and writes"],
+        ],
+        "leaves": ["tokenizer", "scaling laws", "assistant"],
+    },
     "patches": {
         "image": "image",
         "cut": "patches",
