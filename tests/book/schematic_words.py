@@ -127,7 +127,7 @@ ENGLISH: dict[str, dict[str, Any]] = {
         "trunk": [["2.1.0 Attention", "whom to look at"], ["2.1.1 Transformer", "attention in layers"]],
         "branches": [
             ["2.1.2 GPT", "next token"],
-            ["2.1.3 ViT", "images as tokens"],
+            ["2.1.3 ViT", "image to tokens"],
             ["2.1.4 Seq2Seq", "reads and writes"],
         ],
         "leaves": ["tokenizer", "scaling laws", "assistant"],
