@@ -1,33 +1,29 @@
-"""What chapter 2.1.1 claims about the three forms: T8. All three read sentences said twice over."""
+"""What chapter 2.1.1 claims about the three forms, and the whole Transformer at its end: T8, T9."""
 
-from functools import partial
+import re
+import warnings
+from pathlib import Path
+from statistics import median
 
+import nbformat
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Generator, nn
 
-from lib.attention import causal_mask
-from lib.training import fit
-from lib.transformer import Decoder, Encoder, LearnedPositions, RotaryAttention, mask_tokens, sinusoidal_positions
-from tests.claims.prose import stated, stated_text
+from experiments.transformer_forms import START, TEST, EncoderDecoder, halves
+from lib.attention import causal_mask, padding_mask
+from lib.data import results
+from lib.transformer import Decoder, Encoder, TransformerBlock, mask_tokens
+from tests.claims.prose import almost, stated, stated_text
 
 PAGE = "transformer"
-MASK, START = 8, 9
-ADAMW = partial(torch.optim.AdamW, foreach=True)
+NOTEBOOK = Path(__file__).parents[2] / "book/zh/transformer.ipynb"
 
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
-
-
-def repeated(count: int, generator: Generator) -> Tensor:
-    half = torch.randint(8, (count, 5), generator=generator)
-    return torch.cat([half, half], 1)
-
-
-TEST = repeated(400, Generator().manual_seed(99))
 
 
 def test_t8_bert_chooses_15_percent_and_splits_them_80_10_10():
@@ -47,90 +43,62 @@ def test_t8_what_a_sentence_keeps_and_loses_follows_from_the_shares():
     assert 100 // chosen == {"六": 6}[stated_text(PAGE, "信号不到(.)分之一")]
 
 
-class DecoderOnly(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.answer = nn.Embedding(10, 32), nn.Linear(32, 8)
-        self.stack = Decoder(32, 4, 2, cross_attention=False, attention=RotaryAttention)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.answer(self.stack(self.embed(tokens)).output)
+def middle(form: str) -> list[float]:
+    """Median over seeds of the share of right answers at each place, as stored."""
+    return [median(shares) for shares in zip(*results("transformer_forms")["hits"][form], strict=True)]
 
 
-def test_t8_decoder_only_predicts_what_the_past_tells_and_no_more():
-    def loss(model: nn.Module, tokens: Tensor) -> Tensor:
-        return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
-
-    generator, model = Generator().manual_seed(1), DecoderOnly()
-    batches = ((repeated(64, generator),) for _ in range(160))
-    fit(model, batches, loss, steps=160, lr=1e-2, optimizer=ADAMW)
-    with torch.no_grad():
-        hits = (model(TEST[:, :-1]).argmax(-1) == TEST[:, 1:]).float().mean(0)
-    assert hits[:4].max() < 0.25  # one in eight: the first half can't be known
-    assert hits[4:].min() > 0.9
+def test_t8_what_the_prose_says_of_the_three_forms_is_what_five_seeds_gave():
+    alone, both_ways, pair = middle("decoder"), middle("encoder"), middle("both")
+    assert all(share == almost(PAGE, r"十个位置的中位数都是 ([\d.]+)，") for share in both_ways)
+    assert max(alone[:4]) < stated(PAGE, r"第 2 到第 5 个 token 都不到 ([\d.]+)，")
+    assert all(share == almost(PAGE, r"从第 6 个起是 ([\d.]+)。") for share in alone[4:])
+    assert all(share == almost(PAGE, r"写后半句也是 ([\d.]+)；") for share in pair)
+    follows = results("transformer_forms")["follows_memory"]
+    assert min(follows) == almost(PAGE, r"五个种子都是如此（([\d.]+)）")
 
 
-class EncoderOnly(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.answer = nn.Embedding(10, 32), nn.Linear(32, 8)
-        self.positions, self.stack = LearnedPositions(10, 32, std=0.5), Encoder(32, 4, 2)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.answer(self.stack(self.embed(tokens) + self.positions(10))[0])
+def test_t8_a_decoder_layer_of_pytorch_is_a_block_that_reads_a_memory():
+    theirs = nn.TransformerDecoderLayer(32, 4, 128, norm_first=True, batch_first=True).eval()
+    ours = TransformerBlock.from_torch(theirs).eval()
+    x, memory, padding = torch.randn(2, 7, 32), torch.randn(2, 12, 32), padding_mask([12, 8], 12)
+    expected = theirs(x, memory, tgt_mask=~causal_mask(7), memory_key_padding_mask=~padding[:, 0, 0])
+    torch.testing.assert_close(ours(x, causal_mask(7), memory=memory, memory_mask=padding).output, expected)
 
 
-def test_t8_encoder_only_fills_a_gap_from_both_sides():
-    def batches(generator: Generator):
-        while True:
-            tokens = repeated(64, generator)
-            yield *mask_tokens(tokens, mask_token=MASK, vocab_size=8, generator=generator), tokens
-
-    def loss(model: nn.Module, seen: Tensor, chosen: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(model(seen)[chosen], target[chosen])
-
-    model = EncoderOnly()
-    fit(model, batches(Generator().manual_seed(1)), loss, steps=250, lr=1e-2, optimizer=ADAMW)
-    for place in range(10):
-        hidden = TEST.clone()
-        hidden[:, place] = MASK
-        with torch.no_grad():
-            guess = model(hidden)[:, place].argmax(-1)
-        assert (guess == TEST[:, place]).float().mean() > 0.9
+def test_t9_what_the_prose_says_of_reading_numbers_is_what_five_seeds_gave():
+    runs = results("transformer_numbers")["runs"]
+    for count, sentence in (("8000", "8000 个数，没见过的数整句写对的比例中位数是"), ("100", "100 个不同的数，也有")):
+        exact = [run["exact"][-1] for run in runs[count]]
+        assert len(exact) == 5
+        assert median(exact) == almost(PAGE, rf"{sentence} ([\d.]+)（")
+        assert min(exact) == almost(PAGE, rf"{sentence} [\d.]+（([\d.]+)–")
+        assert max(exact) == almost(PAGE, rf"{sentence} [\d.]+（[\d.]+–([\d.]+)）")
+    swapped = [run["swapped_other"] for run in runs["8000"]]
+    assert median(swapped) == almost(PAGE, r"写出来的就是那另一个数（([\d.]+)）")
+    assert max(run["swapped_own"] for run in runs["8000"]) == 0
+    reads = [torch.tensor(run["reads"]).mean().item() for run in runs["8000"]]
+    assert median(reads) == almost(PAGE, r"交叉注意力平均把 ([\d.]+) 的权重")
 
 
-class EncoderDecoder(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.answer = nn.Embedding(10, 32), nn.Linear(32, 8)
-        self.encoder, self.decoder = Encoder(32, 4, 1), Decoder(32, 4, 1)
-
-    def forward(self, source: Tensor, target_in: Tensor) -> tuple[Tensor, Tensor]:
-        positions = sinusoidal_positions(5, 32)
-        memory, _ = self.encoder(self.embed(source) + positions)
-        x, _, cross = self.decoder(self.embed(target_in) + positions, memory, need_weights=True)
-        return self.answer(x), cross
+def test_t9_encoder_and_decoder_are_those_of_pytorchs_transformer():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        theirs = nn.Transformer(32, 4, 2, 2, 128, 0.0, "gelu", batch_first=True, norm_first=True)
+    encoder, decoder = Encoder.from_torch(theirs.encoder), Decoder.from_torch(theirs.decoder)
+    source, target = torch.randn(3, 4, 32), torch.randn(3, 8, 32)
+    expected = theirs(source, target, tgt_mask=~causal_mask(8))
+    torch.testing.assert_close(decoder(target, encoder(source)[0]).output, expected, atol=1e-5, rtol=0)
 
 
-def translation(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    source, target = tokens[:, :5], tokens[:, 5:]
-    return source, F.pad(target[:, :-1], (1, 0), value=START), target
-
-
-def test_t8_encoder_decoder_reads_its_memory_through_cross_attention():
-    def loss(model: nn.Module, source: Tensor, target_in: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(model(source, target_in)[0].flatten(0, 1), target.flatten())
-
-    generator, model = Generator().manual_seed(1), EncoderDecoder()
-    batches = (translation(repeated(64, generator)) for _ in range(100))
-    fit(model, batches, loss, steps=100, lr=1e-2, optimizer=ADAMW)
-    source, target_in, target = translation(TEST)
-    with torch.no_grad():
-        logits, cross = model(source, target_in)
-        swapped, _ = model(source.roll(1, 0), target_in)
-    assert (logits.argmax(-1) == target).float().mean() > 0.9
-    assert (swapped[:, 0].argmax(-1) == target.roll(1, 0)[:, 0]).float().mean() > 0.9
-    assert cross.mean((0, 1, 2)).argmax(-1).tolist() == [0, 1, 2, 3, 4]
+def test_t9_what_the_page_writes_out_differs_from_lib_and_pytorch_by_rounding_only():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    shown = "".join(
+        output.text for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "stream"
+    )
+    named = re.findall(r"(?:与 ?(?:lib|PyTorch|nn\.\w+)|编码器：|解码器：)[^\n，]*?最大差 (\S+?)[，\n]", shown)
+    assert len(named) >= 12
+    assert max(float(number) for number in named) < 1e-5
 
 
 def test_t8_who_sees_whom_in_the_three_forms():
@@ -151,7 +119,7 @@ def test_t8_who_sees_whom_in_the_three_forms():
 
 
 def test_t8_without_the_shift_a_decoder_sees_its_answer():
-    model, (source, _, target) = EncoderDecoder(), translation(TEST[:8])
+    model, (source, _, target) = EncoderDecoder(), halves(TEST[:8])
     changed = target.clone()
     changed[:, 2] = (changed[:, 2] + 1) % 8
 

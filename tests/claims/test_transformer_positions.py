@@ -1,23 +1,20 @@
 """What chapter 2.1.1 claims about positions: T5–T7, and how far they reach beyond the length trained on."""
 
 import math
-from functools import partial
+from statistics import median
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import BertConfig, GPT2Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.gptj.modeling_gptj import rotate_every_two
 from transformers.models.llama.modeling_llama import rotate_half
 
-from lib.attention import MultiHeadAttention, causal_mask, dot_product_attention
-from lib.training import fit
+from lib.attention import causal_mask, dot_product_attention
+from lib.data import results
 from lib.transformer import (
-    Decoder,
     LearnedPositions,
-    RotaryAttention,
     alibi_bias,
     alibi_slopes,
     apply_rope,
@@ -133,52 +130,38 @@ def test_t7_past_the_table_of_learned_positions_is_an_error_and_unused_rows_neve
     assert (positions.weight.grad[:10] != 0).any(-1).all()
 
 
-class Recaller(nn.Module):
-    """Names the token before each; the model of the chapter's experiment."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        self.kind, self.embed, self.answer = kind, nn.Embedding(8, 32), nn.Linear(32, 8)
-        attention = RotaryAttention if kind == "rope" else MultiHeadAttention
-        self.stack = Decoder(32, 4, 2, cross_attention=False, attention=attention)
-        self.table = LearnedPositions(64, 32)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        x, length = self.embed(tokens), tokens.shape[1]
-        if self.kind == "sinusoidal":
-            x = x + sinusoidal_positions(length, 32)
-        if self.kind == "learned":
-            x = x + self.table(length)
-        return self.answer(self.stack(x, bias=alibi_bias(4, length) if self.kind == "alibi" else None).output)
+def reached(kind: str, low: int, high: int) -> float:
+    """Median over seeds of the share of right answers from place `low` to `high`, as stored."""
+    return median(sum(hits[low - 1 : high]) / (high - low + 1) for hits in results("transformer_lengths")["runs"][kind])
 
 
-def tokens(seed: int, count: int, length: int):
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        yield (torch.randint(8, (count, length), generator=generator),)
+def test_t7_beyond_the_length_trained_on_the_prose_says_what_five_seeds_gave():
+    stored = results("transformer_lengths")
+    assert len(stored["seeds"]) == 5
+    assert stored["steps"] == stated(PAGE, r"测试时长到 64，训练 (\d+) 步")
+    assert all(len(hits) + 1 == stated(PAGE, r"测试时长到 (\d+)") for hits in stored["runs"]["rope"])
+    for kind in ("sinusoidal", "learned", "rope", "alibi"):
+        assert reached(kind, 1, 15) == almost(PAGE, r"四种位置编码都全对（中位数 ([\d.]+)）")
+    assert reached("none", 1, 15) == almost(PAGE, r"不加的是 ([\d.]+)。到两倍")
+    assert reached("sinusoidal", 16, 31) == almost(PAGE, r"正弦掉到 ([\d.]+)，可学习")
+    assert reached("learned", 16, 31) == almost(PAGE, r"可学习的 ([\d.]+)，与瞎猜")
+    for kind in ("rope", "alibi"):
+        assert reached(kind, 16, 31) == almost(PAGE, r"RoPE 和 ALiBi 仍是 ([\d.]+)；")
+    assert reached("rope", 48, 63) == almost(PAGE, r"RoPE 也只剩 ([\d.]+)，")
+    assert reached("alibi", 48, 63) == almost(PAGE, r"ALiBi 还是 ([\d.]+)。")
 
 
-def recall_loss(model: nn.Module, drawn: Tensor) -> Tensor:
-    return F.cross_entropy(model(drawn)[:, 1:].flatten(0, 1), drawn[:, :-1].flatten())
-
-
-@pytest.mark.parametrize(
-    ("kind", "twice", "end"),
-    [
-        ("sinusoidal", (0.0, 0.6), (0.0, 0.5)),
-        ("learned", (0.0, 0.5), (0.0, 0.4)),
-        ("rope", (0.9, 1.0), (0.0, 0.5)),
-        ("alibi", (0.9, 1.0), (0.85, 1.0)),
-    ],
-)
-def test_t7_beyond_the_length_trained_on(kind: str, twice: tuple[float, float], end: tuple[float, float]):
-    model, (test,) = Recaller(kind), next(tokens(9, 300, 64))
-    optimizer = partial(torch.optim.AdamW, foreach=True)
-    length, longest = (int(stated(PAGE, pattern)) for pattern in (r"训练时长度是 (\d+)", r"测试时长到 (\d+)"))
-    assert test.shape[1] == longest
-    fit(model, tokens(1, 32, length), recall_loss, steps=120, lr=1e-2, optimizer=optimizer)
-    with torch.no_grad():
-        hits = (model(test)[:, 1:].argmax(-1) == test[:, :-1]).float().mean(0)
-    assert hits[:15].mean() > 0.9
-    assert twice[0] <= hits[15:31].mean() <= twice[1]
-    assert end[0] <= hits[47:].mean() <= end[1]
+def test_t7_numbers_that_the_prose_states_of_the_explorers():
+    weights = alibi_bias(8, 1, 32)[:, 0].softmax(-1).flip(-1)
+    assert weights[0, 0].item() == almost(PAGE, r"第 1 个头把 ([\d.]+) 的权重留给自己")
+    assert weights[7, 0].item() == almost(PAGE, r"给自己 ([\d.]+)，几乎是平分")
+    near = (weights.cumsum(-1) < 0.5).sum(-1) + 1
+    assert near[0] == stated(PAGE, r"最近的 (\d+) 个位置就拿走了一半")
+    assert near[7] == stated(PAGE, r"最近的 (\d+) 个位置才合起来拿到一半")
+    slowest = [2 * math.pi * base ** (46 / 48) for base in (10000, 10)]
+    assert slowest[0] == almost(PAGE, r"底数 10000 时，最慢的一对转一圈要 ([\d,]+) 个位置")
+    assert slowest[1] == almost(PAGE, r"底数换成 10，只要 ([\d.]+) 个位置")
+    table = sinusoidal_positions(121, 64)
+    products = table @ table[60] / 32
+    assert products[65].item() == almost(PAGE, r"相隔 5 是与自己的 ([\d.]+) 倍")
+    assert products[80].item() == almost(PAGE, r"相隔 20 是 ([\d.]+) 倍")
