@@ -3,7 +3,7 @@
 Claim: all models write almost every sequence of eight digits backwards, but for the one with a single vector; token by
 token they are more often right when they read the answer than when they read themselves, until there are no errors. One
 wrong token costs the vector model most of what follows, the attending one less, and the one that was trained on inputs
-of which three tenths were random nothing; where each output rests on the one before (running sums), all is wrong for good.
+of which three tenths were random nothing; where each output rests on the one before (running sums), all stays wrong.
 
 Controls: the noisy model and the clean one differ in the noise alone: same digits, steps and rate. The wrong digit is
 each of the nine in turn.
