@@ -15,7 +15,7 @@ from lib.data import bright_block, digit_images
 from lib.data.images import HELD_OUT
 from lib.transformer import count_parameters
 from lib.vit import ViT, ViTConfig, join_windows, patchify, random_masking, split_windows, unpatchify
-from tests.claims.prose import stated, stated_text
+from tests.claims.prose import stated
 
 Pooling = Literal["cls", "mean"]
 
@@ -172,8 +172,6 @@ def test_numbers_of_patches_that_the_prose_states():
     assert patches.shape[1] == stated("vit", r"图像块从 (\d+) 个变成")
     assert larger == stated("vit", r"图像块从 196 个变成 (\d+) 个")
     assert round((larger - patches.shape[1]) * 768 / 1e4) == stated("vit", r"约 (\d+) 万")
-    sizes = [str(patchify(torch.zeros(1, 1, 8, 8), size).shape[1]) for size in (1, 2, 4, 8)]
-    assert "、".join(sizes) == stated_text("vit", r"图像块的边长取 1、2、4、8，token 是 ([\d、]+) 个")
 
 
 def test_numbers_of_parameters_that_the_prose_states():
@@ -194,7 +192,8 @@ def test_numbers_of_images_that_the_prose_states():
     images, _ = digit_images()
     assert len(images) == stated("vit", r"带着 (\d+) 张真实的手写数字")
     assert (images * 16).unique().numel() == stated("vit", r"灰度有 (\d+) 级")
-    assert len(images) == stated("vit", r"留下 (\d+) 张做测试") + stated("vit", r"其余 (\d+) 张训练")
+    parts = (r"分成三份：(\d+) 张训练", r"，(\d+) 张用来选参数（验证）", r"（验证），(\d+) 张测试")
+    assert len(images) == sum(stated("vit", part) for part in parts)
     share = stated("vit", r"随机遮住 (\d+)% 的图像块")
     assert random_masking(1, 100, generator=torch.Generator()).shape[1] == 100 - share
     assert HELD_OUT == 0.4  # 测试用左边四成
@@ -205,3 +204,27 @@ def test_ratios_that_the_prose_states():
     window, d, n = 7, 96, 3136
     assert window**2 / (2 * d) == stated("vit", r"M\^2/2d = (\d+/\d+)")
     assert round(n / (2 * d)) == stated("vit", r"比值 N/2d，约 (\d+) 倍")
+
+
+def test_pairs_that_the_prose_states():
+    for side, whole, part in ((224, r"全局从 ([\d,]+) 对变成", r"窗口从 ([\d,]+) 对变成"),):
+        tokens = (side // 16) ** 2
+        assert tokens**2 == stated("vit", whole)
+        assert tokens * 49 == stated("vit", part)
+    tokens = (448 // 16) ** 2
+    assert tokens**2 == stated("vit", r"全局从 [\d,]+ 对变成 ([\d,]+) 对，是 16 倍")
+    assert tokens * 49 == stated("vit", r"窗口从 [\d,]+ 对变成 ([\d,]+) 对，是 4 倍")
+    assert stated("vit", r"84\\times84 = (\d+)") == (1344 // 16) ** 2
+
+
+def test_v4_a_shifted_window_needs_a_mask_and_the_mask_lets_through_what_adjoins_in_the_image():
+    """Two tokens in a shifted window may exchange exactly if no wrapped edge lies between them."""
+    place = torch.arange(64).view(8, 8)
+    band = torch.tensor([0] * 4 + [1] * 2 + [2] * 2)
+    region = (3 * band[:, None] + band).view(1, 64, 1)
+    number = split_windows(region, (8, 8), 4)[..., 0]
+    where = split_windows(place.roll((-2, -2), (0, 1)).reshape(1, 64, 1), (8, 8), 4)[..., 0]
+    row, column = where // 8, where % 8
+    near = ((row[:, :, None] - row[:, None]).abs() < 4) & ((column[:, :, None] - column[:, None]).abs() < 4)
+    assert torch.equal(number[:, :, None] == number[:, None], near)
+    assert near.sum((1, 2)).tolist() == [256, 128, 128, 64]

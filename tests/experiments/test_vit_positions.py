@@ -1,0 +1,23 @@
+"""Positions of a ViT, trained again where that is cheap."""
+
+import pytest
+
+from experiments.vit_positions import RECIPES, run
+from lib.data import results
+
+STORED = results("vit_positions")["runs"]
+
+
+def test_trained_again_it_is_the_same():
+    again, stored = run(0, "random large"), STORED["random large"][0]
+    assert again["test"] == pytest.approx(stored["test"], abs=0.03)
+    assert again["curve"][:2] == pytest.approx(stored["curve"][:2], abs=0.15)
+
+
+def test_every_recipe_has_five_seeds():
+    assert {name: len(runs) for name, runs in STORED.items()} == dict.fromkeys(RECIPES, 5)
+
+
+def test_scale_matters_more_than_structure():
+    test = {name: [each["test"] for each in runs] for name, runs in STORED.items()}
+    assert min(test["random large"]) > max(test["sinusoidal small"] + test["random small"])
