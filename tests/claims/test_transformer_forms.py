@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, nn
 
-from experiments.transformer_forms import START, TEST, EncoderDecoder, halves
+from experiments.transformer_forms_models import START, TEST, EncoderDecoder, halves
 from lib.attention import causal_mask, padding_mask
 from lib.data import results
 from lib.transformer import Decoder, Encoder, TransformerBlock, mask_tokens

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from experiments.transformer_numbers import digit_places, pairs, reading, run
+from experiments.transformer_numbers import run
+from experiments.transformer_numbers_model import digit_places, pairs, reading
 from lib.data import results
 
 STORED = results("transformer_numbers")["runs"]
