@@ -12,7 +12,14 @@ from lib.data import poems
 from lib.gpt import CharTokenizer, GPTConfig, MiniGPT, next_token_probabilities
 
 PAGE = Path(__file__).parents[2] / "book" / "zh" / "gpt.md"
-NEEDED = ("import torch", "def entropy(", "grid = [dict(", "unfiltered =", "ranked = context_logits")
+NEEDED = (
+    "import torch",
+    "def with_temperature(",
+    "def entropy(",
+    "grid = [dict(",
+    "unfiltered =",
+    "ranked = context_logits",
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +43,7 @@ def cells() -> dict[str, Any]:
     try:
         for part in NEEDED:
             source = next(source for source in sources if part in source)
-            kept = [line for line in source.splitlines() if not line.startswith("assert")]
-            exec("\n".join(kept), space)
+            exec(source, space)
     finally:
         lib.explore.Explorer = original
     return space | {"explorer": made[0]}
