@@ -14,7 +14,7 @@ from lib.gpt import CharTokenizer, GPTConfig, MiniGPT, next_token_probabilities
 PAGE = Path(__file__).parents[2] / "book" / "zh" / "gpt.md"
 NEEDED = (
     "import torch",
-    "def with_temperature(",
+    "def only_top_k(",
     "def entropy(",
     "grid = [dict(",
     "unfiltered =",
