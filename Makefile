@@ -10,9 +10,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 TORCH := $(shell grep '^torch==' requirements.txt)
 BUILD := $(BIN)/jupyter-book build . -W -n --keep-going
-PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadgroup
+TRAINED := tests/claims tests/experiments
 
-.PHONY: book test kernels coverage notebooks lint bench serve clean chromium
+.PHONY: book test trained coverage notebooks lint bench serve clean chromium
 
 book: $(READY)
 	$(BUILD)
@@ -22,15 +23,15 @@ ifneq ($(wildcard _config_en.yml),)
 endif
 	@echo "The book is in _build/html; 'make serve' shows it at http://127.0.0.1:8000"
 
-# Fast first: what a typo breaks shows in seconds, what needs the built site comes last. The build and the tests of the
-# kernels each keep one core busy.
+# Fast first: what a typo breaks shows in seconds, what needs the built site comes last. The build and the tests that train
+# models each keep one core busy.
 test: lint chromium
 	$(BIN)/node --test tests/*/*.test.mjs
-	$(MAKE) --jobs=2 book kernels
-	$(PYTEST) --dist loadgroup tests/book
+	$(MAKE) --jobs=2 book trained
+	$(PYTEST) $(TRAINED:%=--ignore=%)
 
-kernels: $(READY)
-	$(BIN)/pytest --ignore=tests/book
+trained: $(READY)
+	$(BIN)/pytest $(TRAINED)
 
 # What of lib no test of lib reaches, branches too.
 coverage: $(READY)

@@ -16,15 +16,6 @@ HTML = ROOT / "_build" / "html"
 Visit = Callable[..., Page]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of several processes one takes a file; or a chapter's explorers, whose cells are run for their numbers."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            alone = isinstance(item, pytest.Function) and item.path.name == "test_explorers.py" and "[" in item.name
-            item.add_marker(pytest.mark.xdist_group(item.name.partition("[")[2] if alone else item.path.name))
-
-
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Build the book as a person would, serve it, and give the address that pages are relative to.
