@@ -8,8 +8,10 @@ reward; DPO and the reward model get 3200 pairs of the reference's, each with a 
 rate, with that reward model, which counts words. PPO and GRPO use each batch four times, DPO each pair.
 
 Controls: REINFORCE without baseline; PPO without its clip; GRPO without the division by the spread, and that with the
-penalty in the reward in place of the loss; DPO with ten times the pairs, at its rate and in as many steps. Each rate is
-one of six, the best on seeds 10–14 by the median of what is fallen short. Reported are seeds 0–4.
+penalty in the reward in place of the loss; DPO with ten times the pairs, at its rate and in as many steps; RLHF with a
+reward model as large as DPO's policy, trained on the same pairs in as many steps. Each rate is one of six, the best on
+seeds 10–14 by the median of what is fallen short; that of the large reward model by what the best policy for it falls
+short of. Reported are seeds 0–4.
 
 Over-optimisation: the best policy for the reward model, exact for each β, measured by the true reward. Control: the
 pairs are drawn evenly from all 256 replies.
@@ -20,9 +22,9 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
-from experiments.alignment_methods import BATCH, BATCHES, fitted_reward, from_pairs, on_policy, trained
+from experiments.alignment_methods import BATCH, BATCHES, fitted_reward, fitted_table, from_pairs, on_policy, trained
 from experiments.alignment_task import (
     BETA,
     LOG_REF,
@@ -59,6 +61,20 @@ def run(seed: int, method: str, rate: float) -> dict[str, float]:
     return measured(log_probs(policy)) | {"chosen": moved[0], "rejected": moved[1]}
 
 
+def large_model(seed: int, rate: float) -> tuple[Tensor, float, Generator]:
+    """The scores of a reward model with a table, what the best policy for it falls short of, and what is to draw on."""
+    generator = Generator().manual_seed(seed)
+    model = fitted_table(*compared(BATCH * BATCHES // 2, generator), rate, generator)
+    return model, measured(best(model, BETA))["short"], generator
+
+
+def run_large(seed: int, rate: float, ppo_rate: float) -> dict[str, float]:
+    """What PPO's policy is worth under that reward model, and what its best policy falls short of."""
+    model, own_best, generator = large_model(seed, rate)
+    policy = trained(ppo_rate, partial(on_policy, generator=generator, method="ppo", reward=model))
+    return measured(log_probs(policy)) | {"own best": own_best}
+
+
 def over_optimised(seed: int, source: str) -> dict[str, Any]:
     """What each word is worth to the reward model; and of the best policy for it what it is worth, for each β."""
     evenly = torch.full((256,), 1 / 256).log()
@@ -87,6 +103,9 @@ def main() -> None:
     for method, lender in BORROWED.items():
         rates[method] = rates[lender]
         runs[method] = {str(rates[method]): [run(seed, method, rates[method]) for seed in SEEDS]}
+    tuning = {rate: median(large_model(seed, rate)[1] for seed in TUNING) for rate in RATES}
+    rates["rlhf table"] = rate = min(tuning, key=lambda rate: tuning[rate])
+    runs["rlhf table"] = {str(rate): [run_large(seed, rate, rates["ppo"]) for seed in SEEDS]}
     for method, rate in rates.items():
         found = runs[method][str(rate)]
         print(method, rate, *[f"{key} {spread([each[key] for each in found])}" for key in found[0]], flush=True)

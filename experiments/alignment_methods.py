@@ -6,7 +6,17 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import logsigmoid
 
-from experiments.alignment_task import BETA, LOG_REF, REFERENCE, REPLIES, REWARD, counts, log_probs, token_log_probs
+from experiments.alignment_task import (
+    BETA,
+    LOG_REF,
+    REFERENCE,
+    REPLIES,
+    REWARD,
+    counts,
+    log_probs,
+    table_scores,
+    token_log_probs,
+)
 
 BATCH, BATCHES, EPOCHS, GROUP = 64, 100, 4, 16
 
@@ -56,6 +66,18 @@ def fitted_reward(chosen: Tensor, rejected: Tensor) -> Tensor:
     return torch.cat([weight.detach(), torch.zeros(1)])
 
 
+def fitted_table(chosen: Tensor, rejected: Tensor, rate: float, generator: Generator) -> Tensor:
+    """(256,): the scores of a reward model as large as the policy, trained as DPO is."""
+    table = torch.zeros(85, 4, requires_grad=True)
+    update = torch.optim.Adam([table], lr=rate)
+    for part in parts_of(chosen, generator):
+        update.zero_grad()
+        loss = -logsigmoid(table_scores(table, chosen[part]) - table_scores(table, rejected[part])).mean()
+        loss.backward()
+        update.step()
+    return table_scores(table.detach(), REPLIES)
+
+
 def trained(rate: float, updates: Callable[[Tensor], Iterator[Tensor]]) -> Tensor:
     """The policy after `updates`, a generator of losses."""
     policy = REFERENCE.clone().requires_grad_()
@@ -94,6 +116,11 @@ def on_policy(policy: Tensor, generator: Generator, method: str, reward: Tensor 
 
 def from_pairs(policy: Tensor, chosen: Tensor, rejected: Tensor, generator: Generator) -> Iterator[Tensor]:
     """DPO's losses, a hundredth of the pairs at a time."""
+    for part in parts_of(chosen, generator):
+        yield dpo_loss(policy, chosen[part], rejected[part], BETA)
+
+
+def parts_of(pairs: Tensor, generator: Generator) -> Iterator[Tensor]:
+    """A hundredth of the indices at a time, all of them four times."""
     for _ in range(EPOCHS):
-        for part in torch.randperm(len(chosen), generator=generator).split(len(chosen) // BATCHES):
-            yield dpo_loss(policy, chosen[part], rejected[part], BETA)
+        yield from torch.randperm(len(pairs), generator=generator).split(len(pairs) // BATCHES)

@@ -23,12 +23,21 @@ def true_reward(replies: Tensor) -> Tensor:
     return 1.0 * answered + reasoned + polite.clamp(max=1) - (polite - 1).clamp(min=0)
 
 
-def token_log_probs(policy: Tensor, replies: Tensor) -> Tensor:
-    """(count, 4): log π(word | the words before it), from the logits (85, 4) of each beginning."""
+def beginnings(replies: Tensor) -> Tensor:
+    """(count, 4): which of the 85 beginnings stands before each word."""
     place = 4 ** torch.arange(3, -1, -1)
     before = (replies * place).cumsum(-1) - replies * place  # words so far, as a number to the base of 4
-    row = before // (4 * place) + torch.tensor([0, 1, 5, 21])
-    return policy[row].log_softmax(-1).gather(-1, replies[..., None]).squeeze(-1)
+    return before // (4 * place) + torch.tensor([0, 1, 5, 21])
+
+
+def token_log_probs(policy: Tensor, replies: Tensor) -> Tensor:
+    """(count, 4): log π(word | the words before it), from the logits (85, 4) of each beginning."""
+    return policy[beginnings(replies)].log_softmax(-1).gather(-1, replies[..., None]).squeeze(-1)
+
+
+def table_scores(table: Tensor, replies: Tensor) -> Tensor:
+    """(count,): the sum of each word's entry, in the row of its beginning, of a table (85, 4); any reward is one."""
+    return table[beginnings(replies), replies].sum(-1)
 
 
 def log_probs(policy: Tensor) -> Tensor:

@@ -38,6 +38,7 @@ SOURCE = Path(__file__).parents[2] / "book" / "zh" / f"{PAGE}.md"
 STORED = results("alignment")
 SFT = results("sft_knowledge")["runs"]
 LEARNED = 0.01  # what rounds to no gap
+NEAR = 0.02  # where a machine may round otherwise
 
 
 def finals(method: str, key: str, rate: str = "") -> list[float]:
@@ -135,6 +136,8 @@ def test_the_best_policy_at_the_betas_that_the_page_names():
     assert 100 * share == almost(PAGE, r"得 3 分的回答占 (\d+)%")
     assert at(0.04)["kl"] == almost(PAGE, r"KL 停在 ([\d.]+)：")
     rare = task.LOG_REF.exp()[full].sum().item()
+    assert 100 * rare == almost(PAGE, r"满分的回答在参考模型里占 ([\d.]+)%")
+    assert 64 * rare == pytest.approx(1, abs=0.1)  # 「平均约有一个」
     assert rare == almost(PAGE, r"一共只占 ([\d.]+)，")
     assert -math.log(rare) == almost(PAGE, r"-\\ln 0.0171 = ([\d.]+)")
 
@@ -156,16 +159,48 @@ def test_the_reward_model_is_exploited():
     def true(source: str, beta: float) -> list[float]:
         return [found["true"][betas.index(beta)] for found in STORED["exploited"][source]]
 
-    assert median(true("reference", 1.265)) == almost(PAGE, r"真奖励从 ([\d.]+) 升到 1.49")
-    assert median(true("reference", 0.4)) == almost(PAGE, r"真奖励从 [\d.]+ 升到 ([\d.]+)；")
+    assert median(true("reference", 1.265)) == almost(PAGE, r"它从 ([\d.]+) 升到 1.52")
+    assert median(true("reference", 0.3)) == almost(PAGE, r"它从 [\d.]+ 升到 ([\d.]+)；")
     last = true("reference", 0.04)
     assert median(last) == almost(PAGE, r"真奖励却跌到 (−[\d.]+)（")
     assert min(last) == almost(PAGE, r"真奖励却跌到 −[\d.]+（五个种子的中位数，最小 (−[\d.]+)，")
     assert max(last) == almost(PAGE, r"真奖励却跌到 −[\d.]+（五个种子的中位数，最小 −[\d.]+，最大 (−[\d.]+)）")
-    assert median(true("evenly", 0.4)) == almost(PAGE, r"真奖励只从 ([\d.]+) 降到")
-    assert median(true("evenly", 0.04)) == almost(PAGE, r"真奖励只从 [\d.]+ 降到 ([\d.]+)：")
+    medians = {source: [median(true(source, beta)) for beta in betas] for source in ("reference", "evenly")}
+    assert max(medians["reference"]) == median(true("reference", 0.3))  # where the page's question has it
+    assert max(medians["evenly"]) == almost(PAGE, r"真奖励到 ([\d.]+) 为止，")
+    assert median(true("evenly", 0.04)) == almost(PAGE, r"再降到 ([\d.]+)。见过")
     polite = median(found["weights"][task.POLITE] for found in STORED["exploited"]["evenly"])
     assert polite == almost(PAGE, r"给客气的权重变成了 (−[\d.]+)，")
+    for found in STORED["exploited"]["evenly"]:
+        last_words = task.best(task.counts(task.REPLIES) @ torch.tensor(found["weights"]), 0.04).argmax()
+        assert task.REPLIES[last_words].tolist() == [task.ANSWER] * 4
+
+
+def test_how_often_the_reward_models_best_policy_is_polite(cells: dict[str, Any]):
+    worth = cells["worth"]
+    assert worth[task.POLITE].item() == almost(PAGE, r"它的 w 是 ([\d.]+)。")
+
+    def often(beta: float) -> float:
+        return 4 * (task.REFERENCE[0] + worth / beta).softmax(-1)[task.POLITE].item()
+
+    each = task.best(task.counts(task.REPLIES) @ worth, 0.3).exp() @ task.counts(task.REPLIES)
+    assert often(0.3) == pytest.approx(each[task.POLITE].item(), abs=1e-4)  # words are drawn each by itself
+    assert often(1) == almost(PAGE, r"平均每个回答只有 ([\d.]+) 次；")
+    assert often(0.3) == almost(PAGE, r"平均每个回答有 ([\d.]+) 次；")
+    assert often(0.05) > 3.5
+    assert math.exp(0.68) == pytest.approx(2, abs=0.05)
+    assert math.exp(0.68 / 0.3) == pytest.approx(10, abs=0.5)
+    assert math.exp(0.68 / 0.05) == pytest.approx(8e5, rel=0.02)
+
+
+def test_the_kl_is_an_average_of_what_is_never_negative():
+    torch.manual_seed(0)
+    for log_prob in torch.randn(5, 256).log_softmax(-1):
+        ratio = (task.LOG_REF - log_prob).exp()
+        each = ratio - ratio.log() - 1
+        assert each.min() >= -1e-5
+        kl = task.measured(log_prob)["kl"]
+        assert (log_prob.exp() @ each).item() == pytest.approx(kl, abs=1e-4)
 
 
 def test_a_baseline_takes_noise_away():
@@ -211,16 +246,28 @@ def test_how_far_each_method_ends_from_the_best():
     for place, method in enumerate(("reinforce plain", "grpo", "dpo", "rlhf")):
         pattern = seen.format(*(r"([\d.]+)" if i == place else r"[\d.]+" for i in range(4)))
         assert median(finals(method, "short")) == pytest.approx(stated(PAGE, pattern), abs=6e-4)
-    assert median(finals("grpo", "kl")) == almost(PAGE, r"停在半路，KL 只有 ([\d.]+)；")
+    assert median(finals("grpo", "kl")) == almost(PAGE, r"停在半路，KL ([\d.]+)；")
     assert median(finals("grpo", "kl", "0.01")) == almost(PAGE, r"越过了最优的 0.98，走到 ([\d.]+)。")
-    assert median(finals("grpo unscaled", "kl")) == almost(PAGE, r"不除以标准差，KL 是 ([\d.]+)，")
-    assert median(finals("grpo unscaled", "short")) == almost(PAGE, r"KL 是 [\d.]+，差距减到 ([\d.]+)；")
+    assert median(finals("grpo", "short", "0.01")) == almost(PAGE, r"GRPO 差 ([\d.]+)，不除以")
+    assert median(finals("grpo unscaled", "short", "0.01")) == almost(PAGE, r"不除以标准差差 ([\d.]+)，")
+    assert median(finals("grpo paid", "short", "0.01")) == almost(PAGE, r"放回奖励里，差 ([\d.]+)。")
+    assert median(finals("grpo unscaled", "kl", "0.01")) == almost(PAGE, r"不除以标准差时 KL 是 ([\d.]+)，")
+    assert median(finals("grpo unscaled", "kl", "0.03")) == almost(PAGE, r"KL 走到 ([\d.]+)，差距又有")
+    assert median(finals("grpo unscaled", "short", "0.03")) == almost(PAGE, r"差距又有 ([\d.]+)。")
     assert median(finals("dpo", "short")) == almost(PAGE, r"差距从 ([\d.]+) 降到 0.036")
     assert median(finals("dpo tenfold", "short")) == almost(PAGE, r"差距从 [\d.]+ 降到 ([\d.]+)。")
     assert task.measured(task.best(task.REWARD, task.BETA))["kl"] == almost(PAGE, r"越过了最优的 ([\d.]+)，走到")
+    large = finals("rlhf table", "short")
+    assert median(finals("rlhf", "short")) == almost(PAGE, r"差距从 ([\d.]+) 降到 0.202，")
+    assert median(large) == almost(PAGE, r"差距从 [\d.]+ 降到 ([\d.]+)，五个种子")
+    assert min(large) == almost(PAGE, r"五个种子是 ([\d.]+) 到 0.226，")
+    assert max(large) == almost(PAGE, r"五个种子是 [\d.]+ 到 ([\d.]+)，与 DPO")
+    assert min(finals("dpo", "short")) == pytest.approx(stated(PAGE, r"与 DPO 的 ([\d.]+) 到 0.171"), abs=6e-4)
+    assert max(finals("dpo", "short")) == pytest.approx(stated(PAGE, r"与 DPO 的 [\d.]+ 到 ([\d.]+) 大"), abs=6e-4)
+    assert median(finals("reinforce", "short")) == almost(PAGE, r"每批只用一次的 REINFORCE，差距同样是 ([\d.]+)。")
     spread = (task.LOG_REF.exp() @ (task.REWARD - task.LOG_REF.exp() @ task.REWARD).square()).sqrt().item()
-    assert spread == almost(PAGE, r"一组奖励的标准差约是 ([\d.]+)，")
-    rates = {"grpo": "0.003", "grpo unscaled": "0.01", "grpo paid": "0.03", "dpo": "0.03", "rlhf": "0.03"}
+    assert spread == almost(PAGE, r"奖励的标准差约是 ([\d.]+)，")
+    rates = {"grpo": "0.003", "dpo": "0.03", "dpo tenfold": "0.03", "rlhf": "0.03", "rlhf table": "0.01"}
     assert {method: str(STORED["rates"][method]) for method in rates} == rates  # the page's table names them
 
 
@@ -228,20 +275,54 @@ def test_the_chosen_fall_as_the_best_policy_wants_it():
     probs, change = task.LOG_REF.exp(), task.best(task.REWARD, task.BETA) - task.LOG_REF
     wins = probs[:, None] * probs * (task.REWARD[:, None] - task.REWARD).sigmoid()
     assert median(finals("dpo", "chosen")) == almost(PAGE, r"选中的平均变化 (−[\d.]+)，")
+    assert min(finals("dpo", "chosen")) == almost(PAGE, r"五个种子从 (−[\d.]+) 到")
+    assert max(finals("dpo", "chosen")) == almost(PAGE, r"五个种子从 −[\d.]+ 到 (−[\d.]+)）")
     assert median(finals("dpo", "rejected")) == almost(PAGE, r"，没选的 (−[\d.]+)（")
     assert (2 * wins.sum(1) @ change).item() == almost(PAGE, r"最优策略的变化是 (−[\d.]+) 和")
-    assert (2 * wins.sum(0) @ change).item() == almost(PAGE, r"最优策略的变化是 −[\d.]+ 和 (−[\d.]+)，")
+    assert (2 * wins.sum(0) @ change).item() == almost(PAGE, r"最优策略的变化是 −[\d.]+ 和 (−[\d.]+)。")
+    all_drawn = (probs @ change).item()
+    assert all_drawn == almost(PAGE, r"\\beta = 0.5 时是 (−[\d.]+)，因为")
+    partition = (probs * (task.REWARD / task.BETA).exp()).sum().log().item()
+    assert partition == almost(PAGE, r"\\log Z = ([\d.]+)，选中的")
+    paid = (2 * wins.sum(1) @ task.REWARD).item()
+    assert paid == almost(PAGE, r"选中的回答平均得 ([\d.]+) 分")
+    assert paid / task.BETA - partition == almost(PAGE, r"1.32 / 0.5 - 3.23 = (-[\d.]+)：")
+    assert task.BETA * partition == almost(PAGE, r"0.5 \\times 3.23 = ([\d.]+) 分")
+    for beta in (4, 2):
+        rise = 2 * wins.sum(1) @ (task.best(task.REWARD, beta) - task.LOG_REF)
+        assert rise.item() == almost(PAGE, r"最优策略的选中的各上升 ([\d.]+)。")
+
+
+def test_what_a_second_round_of_comparisons_brings():
+    scores = task.counts(task.REPLIES)
+    found: dict[str, list[float]] = {"before": [], "own": [], "reference": []}
+    for seed in range(5):
+        generator = Generator().manual_seed(seed)
+        pairs = task.compared(3200, generator)
+        first = task.best(scores @ methods.fitted_reward(*pairs), 0.1)
+        found["before"].append(task.measured(first)["reward"])
+        for name, source in {"own": first, "reference": task.LOG_REF}.items():
+            more = task.compared(400, generator, source)
+            weight = methods.fitted_reward(*(torch.cat(both) for both in zip(pairs, more, strict=True)))
+            found[name].append(task.measured(task.best(scores @ weight, 0.1))["reward"])
+    assert median(found["before"]) == pytest.approx(stated(PAGE, r"真奖励的中位数从 ([\d.]+) 升到"), abs=NEAR)
+    assert median(found["own"]) == pytest.approx(stated(PAGE, r"真奖励的中位数从 [\d.]+ 升到 ([\d.]+)，"), abs=NEAR)
+    assert min(found["own"]) == pytest.approx(stated(PAGE, r"最小的也有 ([\d.]+)；"), abs=NEAR)
+    assert median(found["reference"]) == pytest.approx(stated(PAGE, r"中位数只到 ([\d.]+)，"), abs=NEAR)
+    assert min(found["reference"]) == pytest.approx(stated(PAGE, r"最小的还是 (−[\d.]+)。"), abs=NEAR)
 
 
 def test_sft_what_was_read_can_be_asked_for():
     second = {source: [found["second"] for found in runs] for source, runs in SFT.items()}
-    assert median(second["whole"]) == almost(PAGE, r"读过整首诗的模型有 ([\d.]+) 的字")
-    assert min(second["whole"]) == almost(PAGE, r"的字与后两句相同（五个种子的中位数，最小 ([\d.]+)，")
-    assert max(second["whole"]) == almost(PAGE, r"的字与后两句相同（五个种子的中位数，最小 [\d.]+，最大 ([\d.]+)）")
-    assert median(second["first halves"]) == pytest.approx(stated(PAGE, r"只读过前两句的只有 ([\d.]+)，"), abs=0.006)
-    assert median(second["nothing"]) == almost(PAGE, r"什么也没读过的只有 ([\d.]+)。")
-    assert median(found["before"] for found in SFT["whole"]) == almost(PAGE, r"微调前是 ([\d.]+)，微调后")
-    assert median(found["after"] for found in SFT["whole"]) == almost(PAGE, r"微调后是 ([\d.]+)（五个种子")
+    characters = sum(len(verse[12:]) - 2 for verse in sft_knowledge.QUATRAINS.values())
+    assert characters == stated(PAGE, r"四首诗的后两句一共 (\d+) 个字")
+    whole = [characters * part for part in second["whole"]]
+    assert median(whole) == pytest.approx(stated(PAGE, r"写对了 40 个字里的 (\d+) 个"))
+    assert min(whole) == pytest.approx(stated(PAGE, r"里的 \d+ 个（五个种子的中位数，最小 (\d+)，"))
+    assert max(whole) == pytest.approx(stated(PAGE, r"里的 \d+ 个（五个种子的中位数，最小 \d+，最大 (\d+)）"))
+    assert set(second["first halves"] + second["nothing"]) == {stated(PAGE, r"五个种子都是 (\d) 个")}
+    assert median(found["before"] for found in SFT["whole"]) == almost(PAGE, r"中位数从 ([\d.]+) 升到 [\d.]+：没有练到")
+    assert median(found["after"] for found in SFT["whole"]) == almost(PAGE, r"中位数从 [\d.]+ 升到 ([\d.]+)：没有练到")
 
 
 def test_sft_the_loss_is_that_of_the_answers_alone_and_padding_does_not_count():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from experiments.alignment import METHODS, over_optimised, run
+from experiments.alignment import METHODS, RATES, large_model, over_optimised, run, run_large
 from experiments.alignment_methods import fitted_reward
 from experiments.alignment_task import (
     BETA,
@@ -20,6 +20,7 @@ from experiments.alignment_task import (
     counts,
     log_probs,
     measured,
+    table_scores,
     token_log_probs,
 )
 from lib.data import results
@@ -69,6 +70,27 @@ def test_trained_again_it_is_the_same(method: str):
         STORED["runs"][method][str(STORED["rates"][method])][0],
     )
     assert again == pytest.approx(stored, abs=0.05)
+
+
+def test_a_table_of_scores_holds_any_reward():
+    table = torch.zeros(85, 4)
+    table[21:] = REWARD.view(64, 4)  # the last word's rows alone would do
+    assert torch.equal(table_scores(table, REPLIES), REWARD)
+
+
+def test_rlhf_with_a_large_reward_model_trained_again_is_the_same():
+    rate = STORED["rates"]["rlhf table"]
+    again = run_large(0, rate, STORED["rates"]["ppo"])
+    assert again == pytest.approx(STORED["runs"]["rlhf table"][str(rate)][0], abs=0.05)
+    assert large_model(10, rate)[1] < min(large_model(10, other)[1] for other in (RATES[0], RATES[-1]))
+
+
+def test_most_of_what_rlhf_falls_short_of_goes_with_the_small_reward_model():
+    large = finals("rlhf table", "short")
+    assert max(large) < min(finals("rlhf", "short")) - 0.1
+    assert min(large) < max(finals("dpo", "short"))
+    for short, own_best in zip(large, finals("rlhf table", "own best"), strict=True):
+        assert short == pytest.approx(own_best, abs=0.01)  # PPO is at the end of its reward model
 
 
 def test_every_method_has_five_seeds_and_the_reference_is_far_from_the_best():

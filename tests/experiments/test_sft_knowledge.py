@@ -32,7 +32,8 @@ def test_five_seeds_each_learn_the_dialogues():
 
 def test_the_second_half_comes_from_pretraining():
     second = {source: [found["second"] for found in STORED[source]] for source in SOURCES}
-    assert min(second["whole"]) > 2 * max(second["first halves"] + second["nothing"])
+    assert min(second["whole"]) >= 0.5
+    assert set(second["first halves"] + second["nothing"]) == {0}
 
 
 def test_fine_tuning_costs_some_of_what_was_read():
