@@ -19,6 +19,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from experiments.store import save, spread, start
+from experiments.transformer_early import tens
 from lib.training import fit
 from lib.transformer import Encoder, sinusoidal_positions
 
@@ -59,16 +60,23 @@ def sorting_loss(model: Sorter, digits: Tensor, target: Tensor) -> Tensor:
     return cross_entropy(model(digits).flatten(0, 1), target.flatten())
 
 
-def run(seed: int, recipe: str) -> dict[str, Any]:
-    """The loss, a mean of each ten steps; and that on unseen digits at the end."""
+def prepare(seed: int, recipe: str) -> tuple[Sorter, dict[str, Any]]:
+    """The model, and what `fit` needs besides it."""
     norm, layers, lr, warmup = RECIPES[recipe]
     torch.manual_seed(seed)
-    model, test = Sorter(norm, layers), next(digit_batches(1000 + seed, 1000))
-    adamw: Any = partial(torch.optim.AdamW, foreach=True)  # all parameters at once, twice as fast
-    options: Any = {"steps": STEPS, "lr": lr, "warmup": warmup, "schedule": "cosine", "optimizer": adamw}
-    history = torch.tensor(fit(model, digit_batches(seed), sorting_loss, **options))
+    model = Sorter(norm, layers)
+    adamw = partial(torch.optim.AdamW, foreach=True)  # all parameters at once, twice as fast
+    options = {"steps": STEPS, "lr": lr, "warmup": warmup, "schedule": "cosine", "optimizer": adamw}
+    return model, {"batches": digit_batches(seed), "loss": sorting_loss, **options}
+
+
+def run(seed: int, recipe: str) -> dict[str, Any]:
+    """The loss, a mean of each ten steps; and that on unseen digits at the end."""
+    model, options = prepare(seed, recipe)
+    history = fit(model, **options)
     with torch.no_grad():
-        return {"loss": history.unflatten(0, (-1, 10)).mean(-1).tolist(), "test": sorting_loss(model, *test).item()}
+        test = next(digit_batches(1000 + seed, 1000))
+        return {"loss": tens(history), "test": sorting_loss(model, *test).item()}
 
 
 def main() -> None:

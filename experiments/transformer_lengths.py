@@ -16,6 +16,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from experiments.store import save, spread, start
+from experiments.transformer_early import first_losses, tens
 from lib.attention import MultiHeadAttention
 from lib.training import fit
 from lib.transformer import Decoder, LearnedPositions, RotaryAttention, alibi_bias, sinusoidal_positions
@@ -55,15 +56,27 @@ def random_tokens(seed: int, count: int, length: int) -> Iterator[tuple[Tensor]]
         yield (torch.randint(8, (count, length), generator=generator),)
 
 
+def prepare(seed: int, kind: str) -> tuple[Recaller, dict[str, Any]]:
+    """The model, and what `fit` needs besides it."""
+    torch.manual_seed(seed)
+    model, adamw = Recaller(kind), partial(torch.optim.AdamW, foreach=True)
+    options = {"steps": STEPS, "lr": 1e-2, "schedule": "cosine", "optimizer": adamw}
+    return model, {"batches": random_tokens(seed, 32, LENGTH), "loss": recall_loss, **options}
+
+
 def run(seed: int, kind: str) -> list[float]:
     """Share of right answers at each place but the first, 1 … 63."""
-    torch.manual_seed(seed)
-    model, (test,) = Recaller(kind), next(random_tokens(999, 300, LONGEST))
-    adamw: Any = partial(torch.optim.AdamW, foreach=True)
-    batches = random_tokens(seed, 32, LENGTH)
-    fit(model, batches, recall_loss, steps=STEPS, lr=1e-2, schedule="cosine", optimizer=adamw)
+    model, options = prepare(seed, kind)
+    fit(model, **options)
+    (test,) = next(random_tokens(999, 300, LONGEST))
     with torch.no_grad():
         return (model(test)[:, 1:].argmax(-1) == test[:, :-1]).float().mean(0).tolist()
+
+
+def early(kind: str) -> list[float]:
+    """Loss of seed 0, a mean of each ten of the first forty steps."""
+    model, options = prepare(0, kind)
+    return tens(first_losses(model, count=40, **options))
 
 
 def main() -> None:
@@ -73,7 +86,10 @@ def main() -> None:
         runs[kind] = [run(seed, kind) for seed in SEEDS]
         for low, high in ((0, 15), (15, 31), (47, 63)):
             print(kind, low + 1, high, spread([sum(hits[low:high]) / (high - low) for hits in runs[kind]]), flush=True)
-    save("transformer_lengths", {"seeds": SEEDS, "steps": STEPS, "runs": runs})
+    save(
+        "transformer_lengths",
+        {"seeds": SEEDS, "steps": STEPS, "early": {kind: early(kind) for kind in KINDS}, "runs": runs},
+    )
 
 
 if __name__ == "__main__":

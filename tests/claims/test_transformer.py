@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import BertConfig, GPT2Config, LlamaConfig
 
+from experiments.post_ln import digit_batches
 from lib.attention import MultiHeadAttention, causal_mask, dot_product_attention
 from lib.data import results, running_example
 from lib.transformer import (
@@ -134,6 +135,10 @@ def test_t2_where_all_seeds_learn_and_where_none_does():
     assert all(end == almost(PAGE, r"五个种子都停在瞎猜的 ([\d.]+)") for end in ends("post 12"))
     assert max(*ends("pre 12"), *ends("post 2")) < 0.1
     assert sum(end > 1.2 for end in ends("post 12 warm")) == 3  # 多数只学到了按位置猜
+    slow = sorted(ends("post 12 slow"))
+    assert max(slow[:3]) < 0.6  # 三个还在半路
+    assert all(end == almost(PAGE, r"两个只学到按位置猜（([\d.]+)）") for end in slow[3:])
+    assert next(digit_batches(0))[0].shape[0] == stated(PAGE, r"宽 32，批次 (\d+)，用 AdamW 训练 400 步")
 
 
 def test_the_block_turns_the_second_character_towards_the_next_one():
@@ -143,7 +148,9 @@ def test_the_block_turns_the_second_character_towards_the_next_one():
     after = x + dot_product_attention(q, k, v, causal_mask(5))[0]
     hidden = (after @ example.w_1).relu()
     y = after + hidden @ example.w_2
-    before, behind = (each[2] @ example.embedding.T for each in (x, y))
+    before, between, behind = (each[2] @ example.embedding.T for each in (x, after, y))
+    assert between[0].item() == almost(PAGE, r"只加上注意力时，与「一」的点积还是 ([\d.]+)。")
+    assert (hidden @ example.w_2)[2, 0].item() == almost(PAGE, r"- 0.29\\times0.4 = ([\d.]+)")
     assert (before.argmax(), behind.argmax()) == (0, 2)  # 一, 枯
     assert before[0].item() == almost(PAGE, r"与「一」的点积最大，是 ([\d.]+)")
     assert before[2].item() == almost(PAGE, r"与「枯」的是 (−[\d.]+)；出块之后")
@@ -158,6 +165,8 @@ def test_without_residuals_attention_alone_makes_all_tokens_alike():
         unit = F.normalize(x[0], dim=-1)
         return (unit @ unit.T)[~torch.eye(12, dtype=torch.bool)].mean().item()
 
+    attend, alone = MultiHeadAttention(64, 8), nn.LayerNorm(64)(torch.randn(1, 12, 64))
+    assert attend(alone, need_weights=True)[1].max() < 0.35  # nearly even, which would be 0.083
     most = []
     for seed in range(5):
         torch.manual_seed(seed)
@@ -207,6 +216,24 @@ def test_t3_at_zero_weights_a_residual_block_is_the_identity():
         if "norm" not in name:
             nn.init.zeros_(parameter)
     assert torch.equal(block(x).output, x)
+
+
+def test_at_zero_weights_post_ln_gives_the_normed_input_and_norming_twice_changes_little():
+    block, x = TransformerBlock(24, 4, norm="post"), torch.randn(2, 7, 24)
+    for name, parameter in block.named_parameters():
+        if "norm" not in name:
+            nn.init.zeros_(parameter)
+    norm = nn.LayerNorm(24)
+    assert torch.equal(block(x).output, norm(norm(x)))
+    torch.testing.assert_close(norm(norm(x)), norm(x), atol=1e-3, rtol=0)
+
+
+def test_t4_under_a_causal_mask_the_last_two_tokens_are_nothing_to_those_before():
+    block, x = TransformerBlock(24, 4), torch.randn(2, 7, 24)
+    output = block(x, causal_mask(7)).output
+    exchanged = block(x[:, [0, 1, 2, 3, 4, 6, 5]], causal_mask(7)).output
+    torch.testing.assert_close(exchanged[:, :5], output[:, :5])
+    assert not torch.allclose(exchanged[:, 5], output[:, 6], atol=0.01)
 
 
 def equivariant(f) -> bool:

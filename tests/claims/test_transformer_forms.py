@@ -11,10 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, nn
 
-from experiments.transformer_forms_models import START, TEST, EncoderDecoder, halves
+from experiments.transformer_forms import STEPS
+from experiments.transformer_forms_models import START, TEST, DecoderOnly, EncoderDecoder, EncoderOnly, halves
+from experiments.transformer_numbers import RATE
+from experiments.transformer_numbers import STEPS as READING_STEPS
 from lib.attention import causal_mask, padding_mask
 from lib.data import results
-from lib.transformer import Decoder, Encoder, TransformerBlock, mask_tokens
+from lib.transformer import Decoder, Encoder, TransformerBlock, count_parameters, mask_tokens
 from tests.claims.prose import almost, stated, stated_text
 
 PAGE = "transformer"
@@ -52,10 +55,17 @@ def test_t8_what_the_prose_says_of_the_three_forms_is_what_five_seeds_gave():
     alone, both_ways, pair = middle("decoder"), middle("encoder"), middle("both")
     assert all(share == almost(PAGE, r"十个位置的中位数都是 ([\d.]+)，") for share in both_ways)
     assert max(alone[:4]) < stated(PAGE, r"第 2 到第 5 个 token 都不到 ([\d.]+)，")
-    for shares, sentence in ((alone[4:], r"从第 6 个起是 ([\d.]+)。"), (pair, r"写后半句也是 ([\d.]+)；")):
+    for shares, sentence in ((alone[4:], r"从第 6 个起是 ([\d.]+)。"), (pair, r"答后半句也是 ([\d.]+)，")):
         assert shares == pytest.approx([stated(PAGE, sentence)] * 5, abs=0.0051)  # 0.995 is written 1.00
-    follows = results("transformer_forms")["follows_memory"]
-    assert min(follows) == almost(PAGE, r"五个种子都是如此（([\d.]+)）")
+    assert min(seed[0] for seed in results("transformer_forms")["hits"]["both"]) > 0.99  # the random first character
+
+
+def test_t8_the_three_models_are_told_apart_as_they_were_trained():
+    said = stated_text(PAGE, r"位置编码（(RoPE、可学习、正弦）、层数（2、2、1\+1）和步数（160、400、100)）都不同")
+    assert [int(n) for n in said.rpartition("（")[2].split("、")] == list(STEPS.values())
+    alone, both_ways, pair = DecoderOnly(), EncoderOnly(), EncoderDecoder()
+    stacks = (alone.stack, both_ways.stack, pair.encoder, pair.decoder)
+    assert [len(stack.blocks) for stack in stacks] == [2, 2, 1, 1]
 
 
 def test_t8_a_decoder_layer_of_pytorch_is_a_block_that_reads_a_memory():
@@ -74,9 +84,10 @@ def test_t9_what_the_prose_says_of_reading_numbers_is_what_five_seeds_gave():
         assert median(exact) == almost(PAGE, rf"{sentence} ([\d.]+)（")
         assert min(exact) == almost(PAGE, rf"{sentence} [\d.]+（([\d.]+)–")
         assert max(exact) == almost(PAGE, rf"{sentence} [\d.]+（[\d.]+–([\d.]+)）")
-    swapped = [run["swapped_other"] for run in runs["8000"]]
-    assert median(swapped) == almost(PAGE, r"写出来的就是那另一个数（([\d.]+)）")
-    assert max(run["swapped_own"] for run in runs["8000"]) == 0
+    for key, sentence in (("follows", r"只有那一位跟着换（([\d.]+)）"), ("others_stay", r"其余不变（([\d.]+)）")):
+        assert all(run["one_row"][key] == almost(PAGE, sentence) for run in runs["8000"])
+    assert stated(PAGE, r"从 0 升到 ([\d.]+)，再按余弦降到 0") == RATE
+    assert stated(PAGE, r"批次（64）和步数（(\d+)）与上面相同") == READING_STEPS
     reads = [torch.tensor(run["reads"]).mean().item() for run in runs["8000"]]
     assert median(reads) == almost(PAGE, r"交叉注意力平均把 ([\d.]+) 的权重")
 
@@ -89,6 +100,12 @@ def test_t9_encoder_and_decoder_are_those_of_pytorchs_transformer():
     source, target = torch.randn(3, 4, 32), torch.randn(3, 8, 32)
     expected = theirs(source, target, tgt_mask=~causal_mask(8))
     torch.testing.assert_close(decoder(target, encoder(source)[0]).output, expected, atol=1e-5, rtol=0)
+    ours = count_parameters(Encoder(32, 4, 2)) + count_parameters(Decoder(32, 4, 2))
+    biases = 6 * 4 * 32
+    assert stated_text(PAGE, r"差的是(.)处注意力的偏置，每处 4\\times32 个") == "六"
+    assert count_parameters(theirs) - ours == biases
+    whole = ours + count_parameters(nn.ModuleList([nn.Embedding(10, 32), nn.Embedding(15, 32), nn.Linear(32, 14)]))
+    assert whole == stated(PAGE, r"手写的模型一共 (\d+) 个")
 
 
 def test_t9_what_the_page_writes_out_differs_from_lib_and_pytorch_by_rounding_only():

@@ -5,11 +5,13 @@ from statistics import median
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import BertConfig, GPT2Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.gptj.modeling_gptj import rotate_every_two
 from transformers.models.llama.modeling_llama import rotate_half
+from transformers.models.whisper.modeling_whisper import sinusoids
 
 from lib.attention import causal_mask, dot_product_attention
 from lib.data import results
@@ -64,6 +66,18 @@ def test_t5_low_dimensions_are_fast_and_high_ones_slow():
     turns = 2 * math.pi / speeds(64)
     assert turns[0].item() == almost(PAGE, r"转一圈是 2\\pi = ([\d.]+) 个位置")
     assert turns[-1].item() // 1000 == {"四万七千": 47}[stated_text(PAGE, "转一圈要(.{4})多个位置")]
+
+
+def test_t5_whispers_table_is_in_halves_and_its_rates_are_a_little_different():
+    angles = torch.arange(50)[:, None] * 10000.0 ** (-torch.arange(32) / (64 / 2 - 1))
+    torch.testing.assert_close(sinusoids(50, 64), torch.cat([angles.sin(), angles.cos()], 1), atol=1e-4, rtol=0)
+
+
+def test_a_small_embedding_stays_below_the_position_even_times_root_d():
+    table, words = sinusoidal_positions(50, 64), torch.randn(50, 64)
+    near = [F.cosine_similarity(std * words + table, table).mean() for std in (0.02 * 8, 64**-0.5 * 8)]
+    assert near[0] > 0.95
+    assert near[1] < 0.7
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
@@ -155,6 +169,10 @@ def test_t7_numbers_that_the_prose_states_of_the_explorers():
     weights = alibi_bias(8, 1, 32)[:, 0].softmax(-1).flip(-1)
     assert weights[0, 0].item() == almost(PAGE, r"第 1 个头把 ([\d.]+) 的权重留给自己")
     assert weights[7, 0].item() == almost(PAGE, r"给自己 ([\d.]+)，几乎是平分")
+    slope = alibi_slopes(8)[7].item()
+    assert slope == almost(PAGE, r"第 8 个头的斜率约 ([\d.]+)，")
+    assert 100 * slope == almost(PAGE, r"相隔 100 只扣 ([\d.]+) 分")
+    assert math.degrees(3 * 0.5) == almost(PAGE, r"多 1.5 弧度，约 (\d+)°")
     near = (weights.cumsum(-1) < 0.5).sum(-1) + 1
     assert near[0] == stated(PAGE, r"最近的 (\d+) 个位置就拿走了一半")
     assert near[7] == stated(PAGE, r"最近的 (\d+) 个位置才合起来拿到一半")

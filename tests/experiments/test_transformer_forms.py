@@ -1,17 +1,15 @@
-"""The three forms on the same sentences, trained again where that is cheap."""
+"""The three forms on the same sentences: what is stored, and the first steps again."""
 
 import pytest
 
-from experiments.transformer_forms import follows_memory, hits, train
+from experiments.transformer_forms import early
 from lib.data import results
 
 STORED = results("transformer_forms")
 
 
-def test_trained_again_it_is_the_same():
-    model = train(0, "both")
-    assert hits(model, "both") == pytest.approx(STORED["hits"]["both"][0], abs=0.03)
-    assert follows_memory(model) == pytest.approx(STORED["follows_memory"][0], abs=0.03)
+def test_trained_again_it_begins_the_same():
+    assert early("both") == pytest.approx(STORED["early"]["both"], abs=0.02)
 
 
 def test_every_form_has_five_seeds():
