@@ -1,5 +1,6 @@
 """How an array travels to the browser: in the smallest of uint8, float16, float32, float64 that keeps its numbers."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from lib.explore.text import last_digit, written
 
 LEVEL = 2.0**-24  # relative distance from k or k/255 of what float32 arithmetic calls so
 STEPS = 1024  # a drawn value is off by at most this part of the array's range
+FINER = 8  # powers of two tried below that
 FLOATS = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 
 
@@ -46,12 +48,27 @@ def encode(values: np.ndarray, formats: Sequence[str] = (), *, exact: bool = Fal
         near = np.abs(levels * scale - values) <= LEVEL * np.abs(values)
         if near.all() and keeps(levels * scale, values, formats, exact):
             return Encoded(levels.astype(np.uint8).tobytes(), "uint8", scale)
+    drawn = values if exact else coarsened(values, formats)
     for dtype, code in FLOATS.items():
         with np.errstate(over="ignore"):  # what overflows is not kept
-            stored = values.astype(code)
+            stored = drawn.astype(code)
         if not (exact and dtype == "float16") and keeps(stored.astype(np.float64), values, formats, exact):
             return Encoded(stored.tobytes(), dtype)
     raise ValueError(f"values must be finite numbers, got {values}")
+
+
+def coarsened(values: np.ndarray, formats: Sequence[str]) -> np.ndarray:
+    """Round to multiples of a power of two, as large a power as keeps the values: zeros at the end pack well.
+
+    >>> coarsened(np.array([0.0, 0.3333, 1.0]), [".1f"]).tolist()
+    [0.0, 0.333984375, 1.0]
+    """
+    largest = math.frexp((np.ptp(values) or np.abs(values).max()) / STEPS)[1] if values.any() else 0
+    for exponent in range(largest, largest - FINER, -1):
+        multiples = np.ldexp(np.rint(np.ldexp(values, -exponent)), exponent)
+        if keeps(multiples, values, formats, exact=False):
+            return multiples
+    return values
 
 
 def keeps(decoded: np.ndarray, values: np.ndarray, formats: Sequence[str], exact: bool) -> bool:
