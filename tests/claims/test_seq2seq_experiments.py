@@ -5,7 +5,7 @@ from statistics import median
 import pytest
 
 from lib.data import results
-from tests.claims.prose import almost
+from tests.claims.prose import almost, stated
 
 PAGE = "seq2seq"
 ERRORS = results("seq2seq_errors")["runs"]
@@ -41,9 +41,58 @@ def test_s2_eight_digits_with_one_vector():
     assert median(run["exact"][4] for run in ERRORS["vector"]) == almost(PAGE, r"后者 125 步时才 ([\d.]+)")
 
 
-def test_s2_attention_over_length():
-    runs = results("bottleneck")["runs"]["attention 64"]
-    assert len(runs) == 5
+def test_s2_over_length():
+    runs = results("bottleneck")["runs"]
+    assert {kind: len(each) for kind, each in runs.items()} == dict.fromkeys(runs, 5)
     for length in (8, 12, 16):
         said = almost(PAGE, rf"长度 {length} (?:是|只有) ([\d.]+)")
-        assert median(run[-1][length - 1] for run in runs) == said
+        assert median(run[-1][length - 1] for run in runs["attention 64"]) == said
+    assert median(run[-1][11] for run in runs["vector 64"]) == almost(PAGE, r"长度 12 到 1500 步也只有 ([\d.]+)")
+
+
+def test_s2_over_steps_and_width():
+    marks, runs = results("bottleneck")["marks"], results("bottleneck")["runs"]
+    at_500 = {kind: [run[marks.index(500)][7] for run in each] for kind, each in runs.items()}
+    for kind, sentence in {
+        "attention 64": r"写长度 8，有注意力的是 ([\d.]+)",
+        "vector 64": r"一个向量宽 64 的是 ([\d.]+)",
+        "vector 128": r"宽 128 的是 ([\d.]+)，两种",
+    }.items():
+        assert median(at_500[kind]) == pytest.approx(stated(PAGE, sentence), abs=0.0051)
+    assert min(at_500["attention 64"]) > max(at_500["vector 64"] + at_500["vector 128"])
+    assert min(at_500["vector 128"]) < max(at_500["vector 64"])
+    assert median(run[-1][7] for run in runs["vector 64"]) == almost(PAGE, r"升到 ([\d.]+)，五个种子都在上升")
+    assert min(run[-1][7] - run[marks.index(500)][7] for run in runs["vector 64"]) > 0.1
+    assert stated(PAGE, r"500 步写长度 8 仍只有 ([\d.]+)") == stated(PAGE, r"宽 128 的是 ([\d.]+)，两种")
+
+
+def test_s5_the_year_is_read_late_in_english_and_first_in_chinese():
+    runs = results("seq2seq_transformer")["runs"]["dates recurrent"]
+    assert len(runs) == 5
+    assert all(run["year"][0] > run["month"][0] + 4 and run["year"][1] + 2 < run["month"][1] for run in runs)
+    said = {
+        ("year", 0): r"中位数是第 ([\d.]+) 个字符",
+        ("month", 0): r"折回前面，到第 ([\d.]+) 个",
+        ("year", 1): r"写年份在第 ([\d.]+) 个",
+        ("month", 1): r"写月份在第 ([\d.]+) 个",
+    }
+    for (part, form), sentence in said.items():
+        assert median(run[part][form] for run in runs) == almost(PAGE, sentence)
+
+
+def test_s6_a_transformer_beside_the_recurrent_pair():
+    stored = results("seq2seq_transformer")
+    exact = {key: [run["exact"] for run in runs] for key, runs in stored["runs"].items()}
+    said = {
+        ("digits recurrent", 1): r"循环的一对全对的比例中位数是 ([\d.]+)，",
+        ("digits transformer", 1): r"中位数是 0.94，Transformer 是 ([\d.]+)，两者",
+        ("dates recurrent", 3): r"200 步时循环的一对是 ([\d.]+)，",
+        ("dates transformer", 3): r"循环的一对是 0.93，Transformer 是 ([\d.]+)，",
+    }
+    for (key, mark), sentence in said.items():
+        assert median(each[mark] for each in exact[key]) == pytest.approx(stated(PAGE, sentence), abs=0.0051)
+    assert min(each[3] for key in ("digits recurrent", "digits transformer") for each in exact[key]) > 0.97
+    assert min(each[3] for each in exact["dates transformer"]) < 0.05
+    times = {task: each["transformer"] / each["recurrent"] for task, each in stored["milliseconds"].items()}
+    assert times["digits"] == almost(PAGE, r"倒写时 Transformer 是循环的 ([\d.]+) 倍")
+    assert times["dates"] == almost(PAGE, r"日期时是 ([\d.]+) 倍")
