@@ -263,7 +263,7 @@ def test_how_far_each_method_ends_from_the_best():
     assert min(large) == almost(PAGE, r"五个种子是 ([\d.]+) 到 0.226，")
     assert max(large) == almost(PAGE, r"五个种子是 [\d.]+ 到 ([\d.]+)，与 DPO")
     assert min(finals("dpo", "short")) == pytest.approx(stated(PAGE, r"与 DPO 的 ([\d.]+) 到 0.171"), abs=6e-4)
-    assert max(finals("dpo", "short")) == pytest.approx(stated(PAGE, r"与 DPO 的 [\d.]+ 到 ([\d.]+) 大"), abs=6e-4)
+    assert max(finals("dpo", "short")) == pytest.approx(stated(PAGE, r"与 DPO 的 [\d.]+ 到 ([\d.]+) 有"), abs=6e-4)
     assert median(finals("reinforce", "short")) == almost(PAGE, r"每批只用一次的 REINFORCE，差距同样是 ([\d.]+)。")
     spread = (task.LOG_REF.exp() @ (task.REWARD - task.LOG_REF.exp() @ task.REWARD).square()).sqrt().item()
     assert spread == almost(PAGE, r"奖励的标准差约是 ([\d.]+)，")
