@@ -95,3 +95,32 @@ def test_g7_points_close_together_do_not_tell_an_exponent():
 def test_exercise_1_ten_times_the_compute():
     grows = best_size(PUBLISHED, 1e24) / best_size(PUBLISHED, 1e23)
     assert grows == almost(PAGE, r"N 加到 ([\d.]+) 倍。")
+
+
+def test_g7_the_printed_formula_hardly_tells_its_best_size_from_70b():
+    best = best_size(PUBLISHED, flops := training_flops(70e9, 1.4e12))
+    at_70b, lowest = (chinchilla_loss(n, flops / 6 / n) for n in (torch.tensor(70e9), torch.tensor(best)))
+    assert at_70b.item() == almost(PAGE, r"70B 是 ([\d.]+)，最低点")
+    assert lowest.item() == almost(PAGE, r"最低点是 ([\d.]+)）")
+    assert (at_70b - lowest).item() == almost(PAGE, r"损失只差 ([\d.]+)（")
+    ratios = [c / 6 / best_size(PUBLISHED, c) ** 2 for c in (1e18, 1e21, flops)]
+    assert ratios == sorted(ratios)
+
+
+def test_exercise_2_what_six_n_d_leaves_out():
+    for place, (width, length) in enumerate([(128, 64), (12288, 2048), (4096, 131072)]):
+        sentence = r"T/6d：([\d.]+)、", r"T/6d：0.08、([\d.]+) 和", r"T/6d：0.08、0.03 和 ([\d.]+)。"
+        assert length / (6 * width) == almost(PAGE, sentence[place])
+
+
+@pytest.mark.parametrize(("generated", "said"), [(1e13, "生成 10 万亿个 token "), (1e14, "生成 100 万亿个")])
+def test_exercise_3_inference_counted(generated: float, said: str):
+    floor, a, alpha, b, beta = REFITTED
+    target = floor + a / 70e9**alpha + b / 1.4e12**beta
+    sizes = torch.logspace(10, 11.5, 3001, dtype=torch.float64)
+    left = target - floor - a / sizes**alpha
+    sizes, left = sizes[left > 0], left[left > 0]
+    needed = (b / left) ** (1 / beta)
+    best = (6 * sizes * needed + 2 * sizes * generated).argmin()
+    assert sizes[best].item() / 1e9 == almost(PAGE, rf"{said}时是 (\d+)B")
+    assert needed[best].item() / 1e12 == almost(PAGE, rf"{said}时是 \d+B，训练 ([\d.]+) 万亿")

@@ -76,7 +76,7 @@ def test_g8_the_error_of_256_bins_is_at_most_half_a_bin(low: float, high: float)
 
 def test_g6_the_numbers_that_the_chapter_names():
     assert len("床前明月光".encode()) == stated(PAGE, r"「床前明月光」五个字，一开始是 (\d+) 个字节")
-    assert len("月".encode()) == {"三": 3}[stated_text(PAGE, r"一个汉字(.)个字节，若没有合成")]
+    assert len("月".encode()) == {"三": 3}[stated_text(PAGE, r"一个常用汉字(.)个字节，若没有合成")]
     assert BPETokenizer().vocab_size == stated(PAGE, r"GPT-2 让它从 (\d+) 个字节出发")
     counts = [len(BPETokenizer.train(WORDS, size).encode(WORDS)) for size in (256, 264)]
     assert counts[0] == stated(PAGE, r"起初是 (\d+) 个字节，合并 8 次")
@@ -129,6 +129,7 @@ def test_g6_who_learned_on_one_language_writes_the_other_in_bytes(halves: dict[s
     def tokens_a_character(tokenizer: BPETokenizer, text: str) -> float:
         return len(tokenizer.encode(text)) / len(text)
 
+    assert len(english.encode(halves["zh"][1])) == len(halves["zh"][1].encode())  # not one merge is of use
     assert tokens_a_character(english, halves["zh"][1]) == almost(PAGE, r"写唐诗，每个字 ([\d.]+) 个 token，与不合并")
     assert tokens_a_character(chinese, halves["zh"][1]) == almost(PAGE, r"从唐诗学的只要 ([\d.]+) 个")
     assert tokens_a_character(chinese, halves["zh"][0]) == almost(PAGE, r"学过的一半降得更多（([\d.]+) 个）")
@@ -146,7 +147,12 @@ def test_g6_how_two_verses_are_cut(halves: dict[str, tuple[str, str]]):
     withering = [tokenizer.vocabulary[token] for token in tokenizer.encode("一岁一枯荣")]
     assert len(withering) == stated(PAGE, r"从 15 个字节变成 (\d) 个 token")
     assert withering[:4] == [character.encode() for character in "一岁一枯"]
-    assert "一岁一枯荣" not in halves["zh"][0]
+    assert "荣" not in halves["zh"][0]
+    assert "荣".encode()[:2] == "草".encode()[:2] == tokenizer.vocabulary[tokenizer.encode("荣")[0]]
+    said = stated_text(PAGE, r"床、前、明、月、光各出现 ([\d、]+) 次").split("、")
+    assert [halves["zh"][0].count(character) for character in "床前明月光"] == [int(number) for number in said]
+    assert halves["zh"][0].count("明月") == stated(PAGE, r"「明月」连着出现 (\d) 次")
+    assert halves["zh"][0].count("床前") == halves["zh"][0].count("月光") == 1
 
 
 @pytest.mark.parametrize(("name", "size"), [("甲", 300), ("乙", 950)])
@@ -176,3 +182,16 @@ def test_g8_twice_the_bins_half_the_error():
     values = torch.linspace(-1, 1, 20_001, dtype=torch.double)
     errors = [(from_bins(to_bins(values, -1, 1, n), -1.0, 1.0, n) - values).abs().max() for n in (64, 128, 256)]
     assert [a / b for a, b in pairwise(errors)] == pytest.approx([2, 2], rel=0.01)
+
+
+def test_g8_percentiles_help_the_many_and_cost_the_few():
+    torch.manual_seed(0)
+    readings = torch.cat([0.1 * torch.randn(999), torch.tensor([25.0])])
+    wide = (readings.min(), readings.max())
+    low, high = readings.quantile(torch.tensor([0.01, 0.99]))
+    whole, narrow = ((from_bins(to_bins(readings, *e), *e) - readings).abs() for e in (wide, (low, high)))
+    assert narrow[-1].item() == almost(PAGE, r"最多的差 ([\d.]+)（就是离群点）")
+    assert narrow[:-1].max().item() == almost(PAGE, r"其余的差到 ([\d.]+)，")
+    assert whole.max().item() == almost(PAGE, r"原来至多差 ([\d.]+)。")
+    assert narrow.mean().item() == almost(PAGE, r"平均误差 ([\d.]+) 并不比")
+    assert whole.mean().item() == almost(PAGE, r"并不比 ([\d.]+) 小")
