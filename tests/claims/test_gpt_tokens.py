@@ -195,3 +195,10 @@ def test_g8_percentiles_help_the_many_and_cost_the_few():
     assert whole.max().item() == almost(PAGE, r"原来至多差 ([\d.]+)。")
     assert narrow.mean().item() == almost(PAGE, r"平均误差 ([\d.]+) 并不比")
     assert whole.mean().item() == almost(PAGE, r"并不比 ([\d.]+) 小")
+
+
+def test_g6_what_stands_together_becomes_a_token_word_or_not(halves: dict[str, tuple[str, str]]):
+    vocabulary = BPETokenizer.train(halves["zh"][0], 950).vocabulary[256:]
+    pairs = [text for token in vocabulary if len(text := token.decode(errors="ignore")) == 2]
+    assert len(pairs) == stated(PAGE, r"(\d+) 个里有词（万里、春风、明月）")
+    assert {"万里", "春风", "明月", "山不", "人不"} <= set(pairs)
