@@ -1,8 +1,9 @@
 """Positions of a ViT on the quadrant task: how large they start against what structure they start with.
 
-Claim: in 200 steps of 16 images the scale of the start matters more than its structure. A random table of root mean
-square 0.71 is learned from; neither a random one of 0.02, the standard start, nor the sinusoidal table shrunk to 0.02
-gets that far. What longer training does is not asked here.
+Claim: in 200 steps of 16 images what decides is the scale of the start. The sinusoidal table (root mean square 0.71) is
+learned from; shrunk to 0.02 it is not, and a random table as large as the sinusoidal one does nearly as well.
+The standard start, random numbers of 0.02, succeeds when it is given 600 steps of 16 images.
+Control: without positions the same model stays at chance.
 
 Seeds 0–4, for weights and images; all kinds see the same images. Measured on 500 unseen images.
 """
@@ -20,22 +21,27 @@ from lib.data import bright_block
 from lib.training import fit
 from lib.vit import ViT, ViTConfig, grid_positions
 
-SEEDS, EVERY, STEPS, IMAGES = range(5), 50, 200, 16
+SEEDS, EVERY = range(5), 50
+SHORT, LONG = (200, 16), (600, 16)  # steps, images a step
 LARGE, SMALL = 0.71, 0.02  # root mean square of the table
-RECIPES = {  # structure, scale
-    "random small": ("random", SMALL),
-    "random large": ("random", LARGE),
-    "sinusoidal small": ("sinusoidal", SMALL),
+RECIPES: dict[str, tuple[str, float, tuple[int, int]]] = {  # structure, scale, training
+    "random small": ("random", SMALL, SHORT),
+    "random large": ("random", LARGE, SHORT),
+    "sinusoidal small": ("sinusoidal", SMALL, SHORT),
+    "sinusoidal large": ("sinusoidal", LARGE, SHORT),
+    "none": ("none", 0.0, SHORT),
+    "random small long": ("random", SMALL, LONG),
 }
 
 
 def quadrant_model(structure: str, scale: float, seed: int) -> ViT:
     torch.manual_seed(seed)
-    model = ViT(ViTConfig(image_size=32, patch_size=8, channels=3, dim=64, layers=2, heads=4, classes=4))
-    assert model.positions is not None
-    table = grid_positions(4, 4, 64) if structure == "sinusoidal" else torch.randn(16, 64)
-    with torch.no_grad():
-        model.positions.weight[1:] = scale * table / table.square().mean().sqrt()
+    options: Any = {"positions": "none" if structure == "none" else "random"}
+    model = ViT(ViTConfig(image_size=32, patch_size=8, channels=3, dim=64, layers=2, heads=4, classes=4, **options))
+    if model.positions is not None:
+        table = grid_positions(4, 4, 64) if structure == "sinusoidal" else torch.randn(16, 64)
+        with torch.no_grad():
+            model.positions.weight[1:] = scale * table / table.square().mean().sqrt()
     return model
 
 
@@ -56,7 +62,7 @@ def accuracy(model: ViT, images: Tensor, labels: Tensor) -> float:
 
 def run(seed: int, recipe: str) -> dict[str, Any]:
     """Accuracy on 100 unseen images every 50 steps; and on 500 at the end."""
-    structure, scale = RECIPES[recipe]
+    structure, scale, (steps, count) = RECIPES[recipe]
     model, unseen = quadrant_model(structure, scale, seed), bright_block(500, generator=Generator().manual_seed(99))
     few, curve = (unseen[0][:100], unseen[1][:100]), []
 
@@ -66,7 +72,7 @@ def run(seed: int, recipe: str) -> dict[str, Any]:
 
     adamw: Any = partial(torch.optim.AdamW, foreach=True)  # all parameters at once, which is faster
     options: Any = {"lr": 2e-3, "warmup": 30, "schedule": "cosine", "optimizer": adamw, "callback": measure}
-    fit(model, image_batches(seed, IMAGES), loss, steps=STEPS, **options)
+    fit(model, image_batches(seed, count), loss, steps=steps, **options)
     return {"curve": curve, "test": accuracy(model.eval(), *unseen)}
 
 

@@ -1,5 +1,7 @@
 """Positions of a ViT, trained again where that is cheap."""
 
+from statistics import median
+
 import pytest
 
 from experiments.vit_positions import RECIPES, run
@@ -20,4 +22,10 @@ def test_every_recipe_has_five_seeds():
 
 def test_scale_matters_more_than_structure():
     test = {name: [each["test"] for each in runs] for name, runs in STORED.items()}
-    assert min(test["random large"]) > max(test["sinusoidal small"] + test["random small"])
+    assert min(test["random large"] + test["sinusoidal large"]) > max(test["sinusoidal small"] + test["random small"])
+
+
+def test_the_standard_start_succeeds_when_trained_longer_and_no_positions_is_chance():
+    test = {name: [each["test"] for each in runs] for name, runs in STORED.items()}
+    assert median(test["random small long"]) > 0.95 > max(test["random small"])
+    assert max(abs(each - 0.25) for each in test["none"]) < 0.04
