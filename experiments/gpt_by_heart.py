@@ -3,8 +3,9 @@
 Claim: after 140 steps it recites all four from their first characters, for every seed; punctuation is guessed better
 than other characters on the way. The 月 after 明 comes twice in the first quatrain, with 光 and with a comma behind it.
 
-Controls: all positions the same; the characters in front of 明月 replaced by commas. Measured is the right one's share
-of the two answers.
+Swapped: 床前, which stands before the first 明月, for 头望, which stands before the second; and the other way round.
+Controls: five characters elsewhere replaced by commas; all positions the same. Measured is the share of the answer that
+is right in the poem as it is, of the two.
 
 Seeds 0–4, for the weights at the start and the batches alike.
 """
@@ -38,6 +39,13 @@ def told_apart(model: MiniGPT, verse: Tensor) -> list[float]:
     return two.diagonal().tolist()
 
 
+def altered(start: int, characters: str) -> Tensor:
+    """The first quatrain with other characters from `start` on."""
+    verse = VERSES[:1].clone()
+    verse[0, start : start + len(characters)] = torch.tensor(TOKENIZER.encode(characters))
+    return verse
+
+
 def run(seed: int) -> dict[str, Any]:
     torch.manual_seed(seed)
     model = MiniGPT(GPTConfig(TOKENIZER.vocab_size, 24, dim=64, layers=2, heads=4))
@@ -51,8 +59,7 @@ def run(seed: int) -> dict[str, Any]:
     batches = window_batches(CIRCLE, 24, 25, generator=Generator().manual_seed(seed), oversample=[0, 24, 48, 72])
     pretrain(model, batches, steps=STEPS, callback=look)
     _ = model.requires_grad_(False)
-    cut, same_place = VERSES[:1].clone(), copy.deepcopy(model)
-    cut[:, :2] = cut[:, 12:15] = COMMA
+    same_place = copy.deepcopy(model)
     same_place.positions.weight[:] = model.positions.weight[0]
     return {
         "loss": next_token_loss(model, *text_windows(CIRCLE, 24)).item(),
@@ -60,7 +67,9 @@ def run(seed: int) -> dict[str, Any]:
         "spring": model(VERSES[1:2, :1])[0, -1].softmax(-1)[SLEEP].item(),
         "early": early,
         "as it is": told_apart(model, VERSES[:1]),
-        "cut": told_apart(model, cut),
+        "first swapped": told_apart(model, altered(0, "头望")),
+        "second swapped": told_apart(model, altered(13, "床前")),
+        "elsewhere": told_apart(model, altered(6, "，，，，，")),
         "same place": told_apart(same_place, VERSES[:1]),
     }
 
