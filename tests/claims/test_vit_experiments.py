@@ -87,7 +87,7 @@ def test_v6_how_well_hidden_patches_are_filled_in(kind: str, sentence: str):
         ("cnn", "100", r"100 张训练图时，卷积网络的中位数是 "),
         ("vit 2", "100", r"卷积网络的中位数是 [^）]+），ViT 是 "),
         ("cnn", "1197", r"；1197 张时是 "),
-        ("vit 2", "1197", r"；1197 张时是 [^）]+） 和 "),
+        ("vit 2", "1197", r"；1197 张时是 [^）]+）和 "),
     ],
 )
 def test_v5_a_convolutional_network_and_a_vit_on_few_images(model: str, amount: str, sentence: str):
@@ -134,4 +134,4 @@ def test_v6_with_all_labels_an_encoder_as_drawn_does_as_well_and_with_200_pretra
     for run in results("mae_features")["runs"]:
         (mae, drawn, pixels) = ([found["test"] for found in run[kind]] for kind in ("mae", "drawn", "pixels"))
         assert abs(mae[2] - drawn[2]) < 0.02 < drawn[2] - pixels[2]
-        assert 0 < mae[1] - max(drawn[1], pixels[1]) < 0.04
+        assert 0.005 - 1e-6 <= mae[1] - max(drawn[1], pixels[1]) < 0.03
