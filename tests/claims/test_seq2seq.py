@@ -139,4 +139,6 @@ def test_attention_adds_the_parameters_that_the_prose_counts():
     h = 64
     sizes = {kind: count_parameters(Seq2Seq(11, 32, h, kind)) for kind in (True, False)}
     assert sizes[True] - sizes[False] == h**2 + 2 * h**2 + h
+    assert stated_text("seq2seq", r"参数(差一成多)。")
+    assert 0.1 < 1 - sizes[False] / sizes[True] < 0.15
     assert stated_text("seq2seq", r"加性打分有 (H\^2 \+ 2H\^2 \+ H) 个参数")

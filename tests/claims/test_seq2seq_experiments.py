@@ -22,6 +22,24 @@ def test_s3_accuracy_after_an_error(kind: str, name: str):
     assert max(later) == almost(PAGE, rf"{name} [\d.]+（[\d.]+–([\d.]+)）[，。]")
 
 
+def test_s3_accuracy_without_an_error():
+    kinds = ("attention", "vector", "sums", "noisy")
+    for i, kind in enumerate(kinds):
+        sentence = r"不写错时，这四步的中位数依次是 " + r"[\d.]+、" * i + r"([\d.]+)"
+        assert median(sum(run["usual"][4:]) / 4 for run in ERRORS[kind]) == almost(PAGE, sentence)
+    vector = almost(PAGE, r"一个向量本来就没学好，要和 ([\d.]+) 比")
+    assert median(sum(run["usual"][4:]) / 4 for run in ERRORS["vector"]) == vector
+    sums = almost(PAGE, r"正确率是 0；测得 ([\d.]+)，")
+    assert median(sum(run["wrong"][3][4:]) / 4 for run in ERRORS["sums"]) == sums
+
+
+def test_s3_the_gap_is_largest_early():
+    marks, said = results("seq2seq_errors")["marks"], stated(PAGE, r"训练前期差距最大（第 (\d+) 步前后）")
+    for kind in ("attention", "vector"):
+        gaps = [median(run["forced"][i] - run["free"][i] for run in ERRORS[kind]) for i in range(len(marks))]
+        assert marks[gaps.index(max(gaps))] == said
+
+
 def test_s3_the_gap_of_the_vector_model_stays():
     gaps = [run["forced"][-1] - run["free"][-1] for run in ERRORS["vector"]]
     assert min(gaps) == almost(PAGE, r"仍高出自由运行 ([\d.]+) 到")
@@ -33,6 +51,8 @@ def test_s1_weights_on_the_anti_diagonal():
     for kind, sentence in {"attention": r"不加噪声是 ([\d.]+)", "noisy": r"加噪声是 [\d.]+，加噪声是 ([\d.]+)"}.items():
         assert median(sum(run["diagonal"][-1]) / 8 for run in ERRORS[kind]) == almost(PAGE, sentence)
         assert median(run["exact"][-1] for run in ERRORS[kind]) > 0.995
+    weight = almost(PAGE, r"不加噪声的模型，反对角线上只有 ([\d.]+) 的权重")
+    assert median(sum(run["diagonal"][-1]) / 8 for run in ERRORS["attention"]) == weight
 
 
 def test_s2_eight_digits_with_one_vector():
@@ -78,6 +98,25 @@ def test_s5_the_year_is_read_late_in_english_and_first_in_chinese():
     }
     for (part, form), sentence in said.items():
         assert median(run[part][form] for run in runs) == almost(PAGE, sentence)
+    chinese = [run["month"][1] for run in runs]
+    said = {
+        median: r"汉字的月份 ([\d.]+)（",
+        min: r"汉字的月份 [\d.]+（([\d.]+)–",
+        max: r"汉字的月份 [\d.]+（[\d.]+–([\d.]+)）",
+    }
+    for of, sentence in said.items():
+        assert of(chinese) == almost(PAGE, sentence)
+
+
+def test_s5_even_weights_lie_in_the_middle():
+    middles = {"英文": (len("March 5, 2024") + 1) / 2, "汉字": (len("二〇二四年三月五日") + 1) / 2}
+    assert stated(PAGE, r"重心在英文是第 (\d+) 个，") == middles["英文"]
+    assert stated(PAGE, r"重心在英文是第 \d+ 个，在汉字是第 (\d+) 个") == middles["汉字"]
+    for run in results("seq2seq_transformer")["runs"]["dates recurrent"]:
+        assert run["year"][0] > middles["英文"] + 2
+        assert run["month"][0] < middles["英文"] - 2
+        assert run["year"][1] < middles["汉字"] - 2
+        assert run["month"][1] > middles["汉字"]
 
 
 def test_s6_a_transformer_beside_the_recurrent_pair():
@@ -91,8 +130,20 @@ def test_s6_a_transformer_beside_the_recurrent_pair():
     }
     for (key, mark), sentence in said.items():
         assert median(each[mark] for each in exact[key]) == pytest.approx(stated(PAGE, sentence), abs=0.0051)
-    assert min(each[3] for key in ("digits recurrent", "digits transformer") for each in exact[key]) > 0.97
+    least = min(each[3] for key in ("digits recurrent", "digits transformer") for each in exact[key])
+    assert least == almost(PAGE, r"十个种子都不低于 ([\d.]+)。")
     assert min(each[3] for each in exact["dates transformer"]) < 0.05
     times = {task: each["transformer"] / each["recurrent"] for task, each in stored["milliseconds"].items()}
     assert times["digits"] == almost(PAGE, r"倒写时 Transformer 是循环的 ([\d.]+) 倍")
     assert times["dates"] == almost(PAGE, r"日期时是 ([\d.]+) 倍")
+
+
+def test_s6_the_rates_for_dates_are_chosen_from_little():
+    stored = results("seq2seq_transformer")
+    rates, tuning, best = stored["rates"], stored["tuning"], stored["best"]
+    assert best["dates transformer"] == stated(PAGE, r"Transformer 挑中 ([\d.]+)，凭的是")
+    of, right = (stated(PAGE, rf"凭的是 {pattern} 个") for pattern in (r"(\d+)", r"\d+ 个里写对 (\d+)"))
+    assert [round(of * max(each)) for each in tuning["dates transformer"]] == [
+        right if rate == best["dates transformer"] else 0 for rate in rates
+    ]
+    assert best["dates recurrent"] == max(rates)
