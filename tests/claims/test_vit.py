@@ -169,7 +169,7 @@ def test_numbers_of_patches_that_the_prose_states():
     assert round(224**4 / 1e8) == 25  # 二十五亿对
     assert patches.shape[1] ** 2 < 40_000  # 不到四万对
     larger = patchify(torch.zeros(1, 3, 384, 384), 16).shape[1]
-    assert patches.shape[1] == stated("vit", r"图像块从 (\d+) 个变成")
+    assert patches.shape[1] == stated("vit", r"的图，图像块从 (\d+) 个变成")
     assert larger == stated("vit", r"图像块从 196 个变成 (\d+) 个")
     assert round((larger - patches.shape[1]) * 768 / 1e4) == stated("vit", r"约 (\d+) 万")
 
@@ -200,10 +200,13 @@ def test_numbers_of_images_that_the_prose_states():
 
 
 def test_ratios_that_the_prose_states():
-    assert stated("vit", r"r = 2，r\^4 = (\d+)") == (2 * 224 // 16) ** 4 / (224 // 16) ** 4
+    assert stated("vit", r"就是 (\d+/\d+) 倍，大约") == (672 // 32) ** 4 / (224 // 16) ** 4
     window, d, n = 7, 96, 3136
     assert window**2 / (2 * d) == stated("vit", r"M\^2/2d = (\d+/\d+)")
     assert round(n / (2 * d)) == stated("vit", r"比值 N/2d，约 (\d+) 倍")
+    products, projections = 4 * n**2 * d, 8 * n * d**2
+    share = products / (products + 3 * projections)  # the feed-forward network is twice the projections
+    assert round(100 * share) == stated("vit", r"仍占这一层的约 (\d+)%")
 
 
 def test_pairs_that_the_prose_states():

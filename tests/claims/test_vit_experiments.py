@@ -68,6 +68,16 @@ def test_v3_the_sinusoidal_start_is_as_good_as_the_large_random_one():
     assert median(scores) == almost(PAGE, r"与没有缩小的正弦表（([\d.]+)）差不多")
 
 
+def test_v3_of_two_large_starts_the_random_one_leads_at_step_50():
+    found = results("vit_positions")
+    place = 50 // found["every"]
+    for recipe, sentence in (
+        ("random large", r"中位数是 ([\d.]+) 对"),
+        ("sinusoidal large", r"中位数是 [\d.]+ 对 ([\d.]+)）"),
+    ):
+        assert median(run["curve"][place] for run in found["runs"][recipe]) == almost(PAGE, sentence)
+
+
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
@@ -106,7 +116,12 @@ def test_v5_the_gap_shrinks_and_training_was_long_enough():
         cnn, vit = ([run["test"] for run in runs[name][amount]] for name in ("cnn", "vit 2"))
         assert min(cnn) > max(vit)
         assert median(cnn) - median(vit) == almost(PAGE, sentence)
-    assert max(run["loss"] for model in runs.values() for found in model.values() for run in found) < 0.06
+    losses = {(name, amount): [run["loss"] for run in runs[name][amount]] for name in runs for amount in runs[name]}
+    few = max(losses["cnn", "100"] + losses["vit 2", "100"])
+    assert few < stated(PAGE, r"100 张时，两种模型在训练图上的损失都不到 ([\d.]+)，")
+    assert median(losses["cnn", "1197"]) == almost(PAGE, r"1197 张时，卷积网络约 ([\d.]+)，ViT 还有")
+    assert min(losses["vit 2", "1197"]) == almost(PAGE, r"，ViT 还有 ([\d.]+) 到")
+    assert max(losses["vit 2", "1197"]) == almost(PAGE, r"，ViT 还有 [\d.]+ 到 ([\d.]+)：")
 
 
 def test_patches_that_cls_weighs_most_are_those_the_model_relies_on_in_each_seed():
@@ -116,10 +131,13 @@ def test_patches_that_cls_weighs_most_are_those_the_model_relies_on_in_each_seed
     for kind, sentence in (
         ("least weight", r"中位数只从 0.96 降到 ([\d.]+)；"),
         ("random", r"随机去掉四个是 ([\d.]+)，"),
-        ("most ink", r"去掉墨最多的四个是 ([\d.]+)，"),
+        ("most ink", r"去掉笔画最多的四个是 ([\d.]+)（"),
         ("most weight", r"去掉权重最大的四个降到 ([\d.]+)，"),
     ):
         assert median(run["without four"][kind] for run in runs) == almost(PAGE, sentence)
+    ink = [run["without four"]["most ink"] for run in runs]
+    assert min(ink) == rounded(r"各种子差得很多，从 ([\d.]+) 到")
+    assert max(ink) == rounded(r"各种子差得很多，从 [\d.]+ 到 ([\d.]+)）")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +146,14 @@ def test_patches_that_cls_weighs_most_are_those_the_model_relies_on_in_each_seed
 )
 def test_v6_a_probe_with_200_labels(kind: str, sentence: str):
     assert spread([run[kind][1]["test"] for run in results("mae_features")["runs"]]) == three(sentence)
+
+
+def test_v6_the_smallest_penalty_is_chosen_most_often_with_all_labels():
+    found = results("mae_features")
+    smallest, largest = (stated(PAGE, rf"都试 {number} 六种") for number in (r"([\d.]+) 到 \d+", r"[\d.]+ 到 (\d+)"))
+    assert (min(found["penalties"]), max(found["penalties"]), len(found["penalties"])) == (smallest, largest, 6)
+    chosen = [run[kind][2]["penalty"] for run in found["runs"] for kind in ("mae", "drawn", "pixels")]
+    assert chosen.count(smallest) > len(chosen) / 2
 
 
 def test_v6_with_all_labels_an_encoder_as_drawn_does_as_well_and_with_200_pretraining_helps_a_little():
