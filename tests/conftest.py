@@ -1,9 +1,13 @@
 """Settings that every test shares."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser
+
+from tools.browser import chromium
 
 os.environ["TQDM_DISABLE"] = "1"  # read by tqdm when it is imported: no progress bars in tests
 os.environ["OMP_NUM_THREADS"] = "1"  # as in the build: small tensors, and sums in the same order anywhere
@@ -21,3 +25,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             alone = isinstance(item, pytest.Function) and item.path.name == "test_explorers.py" and "[" in item.name
             group = item.name.partition("[")[2] if alone else str(item.path)
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, once for all tests of a process."""
+    with chromium() as opened:
+        yield opened

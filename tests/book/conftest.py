@@ -8,7 +8,7 @@ import pytest
 from filelock import FileLock
 from playwright.sync_api import Browser, Page, Route
 
-from tools.browser import chromium, served
+from tools.browser import served
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
@@ -27,13 +27,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert build.returncode == 0, build.stdout[-4000:] + build.stderr[-4000:]
     with served(HTML, "/attention-and-transformer/") as address:
         yield address
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium."""
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Stored results, and the decoder whose numbers run through the chapters."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ NAMES = sorted(path.stem for path in (Path(lib.data.__file__).parent / "results"
 def test_results_come_from_the_script_of_that_name(name: str):
     assert results(name)
     source = (SCRIPTS / f"{name}.py").read_text("utf-8")
-    assert f'save("{name}", ' in source
-    assert len(source.splitlines()) <= 120
+    assert re.search(rf'\bsave\(\s*"{name}",', source)
+    assert len(source.splitlines()) <= 150
 
 
 def test_results_can_be_changed_without_changing_what_is_stored():

@@ -13,7 +13,6 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from lib.explore import Explorer, heatmap, product
 from lib.explore.multiplication import multiplied_out, printed
 from lib.explore.text import written
-from tools.browser import chromium
 
 HOST = (Path(__file__).parents[2] / "book" / "assets" / "explorer-host.js").read_text(encoding="utf-8")
 STATE = "application/vnd.jupyter.widget-state+json"
@@ -61,12 +60,6 @@ def markup(explorer: Explorer, theme: str) -> str:
         '<meta name="viewport" content="width=device-width"><body><main><h1>t</h1><div data-explorer="e"></div></main>'
         f'<script type="{STATE}">{embedded}</script><script>{HOST}</script>'
     )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture
