@@ -10,13 +10,13 @@ there); vectors of width 64 and 128 a direction; lengths 13 to 16, which nobody 
 Seeds 0–4, for the weights at the start and the digits alike; measured on the same unseen digits.
 """
 
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from experiments.store import save, spread, start
+from experiments.store import save, start
+from experiments.training import ADAMW, over_seeds
 from lib.data import reversed_digits
 from lib.seq2seq import IGNORED, START, PairBatch, Seq2Seq, greedy_decode, pair_batch, teacher_forcing_loss
 from lib.training import fit
@@ -75,20 +75,16 @@ def run(seed: int, kind: str, steps: int | None = None) -> list[list[float]]:
             found.append(exact_by_length(model, test))
 
     batches = reversed_digits(48, generator=Generator().manual_seed(seed), lengths=(1, 12))
-    adamw: Any = partial(torch.optim.AdamW, foreach=True)
-    options: Any = {"steps": steps, "lr": 4e-3, "warmup": 20, "clip": 1.0, "optimizer": adamw, "callback": look}
+    options: Any = {"steps": steps, "lr": 4e-3, "warmup": 20, "clip": 1.0, "optimizer": ADAMW, "callback": look}
     fit(model, batches, teacher_forcing_loss, **options)
     return found
 
 
 def main() -> None:
     start()
-    runs: dict[str, Any] = {}
-    for kind in KINDS:
-        runs[kind] = [run(seed, kind) for seed in SEEDS]
-        print(f"{kind}: exact match at length 8", spread([each[-1][7] for each in runs[kind]]), flush=True)
-        print(f"{kind}: exact match at length 12", spread([each[-1][11] for each in runs[kind]]), flush=True)
-        save("bottleneck", {"seeds": SEEDS, "marks": MARKS, "lengths": LENGTHS, "runs": runs})
+    shown = {"exact at length 8": lambda found: found[-1][7], "exact at length 12": lambda found: found[-1][11]}
+    runs = over_seeds(run, SEEDS, KINDS, shown)
+    save("bottleneck", {"seeds": SEEDS, "marks": MARKS, "lengths": LENGTHS, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ Seeds 0–4, for the split, weights, images and masks.
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
 from experiments.store import save, spread, start
+from experiments.training import ADAMW
 from experiments.vit_digits import Split
 from lib.training import fit
 from lib.vit import MaskedAutoencoder, ViTConfig, random_masking, reconstruction_loss
@@ -61,8 +61,7 @@ def run(seed: int) -> dict[str, list[dict[str, float]]]:
             chosen = torch.randint(1197, (32,), generator=generator)
             yield split.images[chosen], random_masking(32, 16, generator=generator)
 
-    adamw: Any = partial(torch.optim.AdamW, foreach=True)  # all parameters at once, which is faster
-    options: Any = {"steps": STEPS, "lr": 3e-3, "warmup": 50, "schedule": "cosine", "optimizer": adamw}
+    options: Any = {"steps": STEPS, "lr": 3e-3, "warmup": 50, "schedule": "cosine", "optimizer": ADAMW}
     fit(model.train(), batches(), reconstruction_loss, **options)
     kinds = {"mae": tokens(model, split.images), "drawn": drawn, "pixels": split.images.flatten(1)}
     return {name: [probe(each, split, count) for count in LABELS] for name, each in kinds.items()}

@@ -9,13 +9,13 @@ Seeds 0–4, for weights, images and masks.
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
 from experiments.store import save, spread, start
+from experiments.training import ADAMW
 from lib.data import photo_crops
 from lib.training import fit
 from lib.vit import (
@@ -30,7 +30,6 @@ from lib.vit import (
 
 SEEDS, STEPS = range(5), 400
 PHOTO: Any = {"image_size": 32, "patch_size": 4, "channels": 3, "dim": 48, "layers": 1, "heads": 4, "classes": 10}
-ADAMW: Any = partial(torch.optim.AdamW, foreach=True)  # all parameters at once, which is faster
 COMMON: Any = {"pooling": "mean", "positions": "sinusoidal"}
 
 

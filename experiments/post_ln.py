@@ -11,15 +11,14 @@ Seeds 0–4, for the weights at the start and the digits alike; measured on unse
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from experiments.store import save, spread, start
-from experiments.transformer_early import tens
+from experiments.store import save, start
+from experiments.training import ADAMW, over_seeds, tens
 from lib.training import fit
 from lib.transformer import Encoder, sinusoidal_positions
 
@@ -65,8 +64,7 @@ def prepare(seed: int, recipe: str) -> tuple[Sorter, dict[str, Any]]:
     norm, layers, lr, warmup = RECIPES[recipe]
     torch.manual_seed(seed)
     model = Sorter(norm, layers)
-    adamw = partial(torch.optim.AdamW, foreach=True)  # all parameters at once, twice as fast
-    options = {"steps": STEPS, "lr": lr, "warmup": warmup, "schedule": "cosine", "optimizer": adamw}
+    options = {"steps": STEPS, "lr": lr, "warmup": warmup, "schedule": "cosine", "optimizer": ADAMW}
     return model, {"batches": digit_batches(seed), "loss": sorting_loss, **options}
 
 
@@ -81,10 +79,7 @@ def run(seed: int, recipe: str) -> dict[str, Any]:
 
 def main() -> None:
     start()
-    runs: dict[str, Any] = {}
-    for recipe in RECIPES:
-        runs[recipe] = [run(seed, recipe) for seed in SEEDS]
-        print(f"{recipe}: loss on unseen digits", spread([each["test"] for each in runs[recipe]]), flush=True)
+    runs = over_seeds(run, SEEDS, RECIPES, {"loss on unseen digits": lambda found: found["test"]})
     save("post_ln", {"seeds": SEEDS, "steps": STEPS, "runs": runs})
 
 

@@ -12,13 +12,13 @@ Seeds 0–4, for the weights at the start and the digits alike; measured on unse
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator
 
-from experiments.store import save, spread, start
+from experiments.store import save, start
+from experiments.training import ADAMW, over_seeds
 from lib.data import reversed_digits
 from lib.seq2seq import START, PairBatch, Seq2Seq, greedy_decode, noisy_inputs, pair_batch, teacher_forcing_loss
 from lib.training import fit
@@ -75,8 +75,7 @@ def run(seed: int, kind: str) -> dict[str, Any]:
         if alignments is not None:  # the weight of each step on the place it should copy from
             found["diagonal"].append(alignments.flip(2).diagonal(dim1=1, dim2=2).mean(0).tolist())
 
-    adamw: Any = partial(torch.optim.AdamW, foreach=True)
-    recipe: Any = {"lr": 1e-2, "warmup": 20, "clip": 1.0, "schedule": "cosine", "optimizer": adamw, "callback": look}
+    recipe: Any = {"lr": 1e-2, "warmup": 20, "clip": 1.0, "schedule": "cosine", "optimizer": ADAMW, "callback": look}
     fit(model, batches(kind, seed), teacher_forcing_loss, steps=STEPS, **recipe)
     found["usual"] = with_error(model, test, -1)
     found["wrong"] = [with_error(model, test, position) for position in range(7)]
@@ -85,12 +84,11 @@ def run(seed: int, kind: str) -> dict[str, Any]:
 
 def main() -> None:
     start()
-    runs: dict[str, Any] = {}
-    for kind in KINDS:
-        runs[kind] = [run(seed, kind) for seed in SEEDS]
-        print(f"{kind}: exact match", spread([each["exact"][-1] for each in runs[kind]]), flush=True)
-        after = [sum(each["wrong"][3][4:]) / 4 for each in runs[kind]]
-        print(f"{kind}: after an error at the fourth step", spread(after), flush=True)
+    shown = {
+        "exact match": lambda found: found["exact"][-1],
+        "after an error at the fourth step": lambda found: sum(found["wrong"][3][4:]) / 4,
+    }
+    runs = over_seeds(run, SEEDS, KINDS, shown)
     save("seq2seq_errors", {"seeds": SEEDS, "marks": MARKS, "runs": runs})
 
 

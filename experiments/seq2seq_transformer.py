@@ -14,7 +14,6 @@ Seeds 0–4, for the weights at the start and the data alike; measured on unseen
 import time
 from collections.abc import Iterator
 from datetime import date
-from functools import partial
 from statistics import median
 from typing import Any
 
@@ -22,6 +21,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from experiments.store import save, spread, start
+from experiments.training import ADAMW
 from lib.attention import padding_mask
 from lib.data import DATE_ALPHABET, date_batch, dates, reversed_digits
 from lib.seq2seq import IGNORED, START, PairBatch, Seq2Seq, greedy_decode, teacher_forcing_loss
@@ -89,8 +89,7 @@ def run(seed: int, model: str, task: str, rate: float, steps: int | None = None)
         if step and step % EVERY == 0:
             marks.append(exact(trained, test))
 
-    adamw: Any = partial(torch.optim.AdamW, foreach=True)
-    recipe: Any = {"lr": rate, "warmup": 20, "clip": 1.0, "schedule": "cosine", "optimizer": adamw, "callback": look}
+    recipe: Any = {"lr": rate, "warmup": 20, "clip": 1.0, "schedule": "cosine", "optimizer": ADAMW, "callback": look}
     fit(trained, batches(task, seed), teacher_forcing_loss, steps=steps or STEPS[task], **recipe)
     return {"exact": marks, **(looks(trained) if (model, task) == ("recurrent", "dates") else {})}
 

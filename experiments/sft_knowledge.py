@@ -12,13 +12,15 @@ Seeds 0–4, for the weights at the start and the order of windows alike.
 
 import copy
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
-from experiments.store import save, spread, start
+from experiments.store import save, start
+from experiments.training import over_seeds
 from lib.data import poems_by_heart
 from lib.gpt import CharTokenizer, GPTConfig, MiniGPT, generate, next_token_loss, pretrain, text_windows, window_batches
 from lib.training import fit
@@ -108,11 +110,7 @@ def run(seed: int, source: str) -> dict[str, Any]:
 
 def main() -> None:
     start()
-    runs: dict[str, Any] = {}
-    for source in SOURCES:
-        runs[source] = [run(seed, source) for seed in SEEDS]
-        for key in ("first", "second", "before", "after"):
-            print(source, key, spread([each[key] for each in runs[source]]), flush=True)
+    runs = over_seeds(run, SEEDS, SOURCES, {key: itemgetter(key) for key in ("first", "second", "before", "after")})
     save("sft_knowledge", {"seeds": SEEDS, "steps": TUNING, "runs": runs})
 
 

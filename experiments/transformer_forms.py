@@ -13,7 +13,6 @@ attention are those of seed 0 on the first test sentence.
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from experiments.store import save, spread, start
-from experiments.transformer_early import first_losses, tens
+from experiments.training import ADAMW, first_losses, tens
 from experiments.transformer_forms_models import MASK, TEST, DecoderOnly, EncoderDecoder, EncoderOnly, halves, repeated
 from lib.training import fit
 from lib.transformer import mask_tokens
@@ -58,7 +57,7 @@ def prepare(seed: int, form: str) -> tuple[nn.Module, dict[str, Any]]:
     torch.manual_seed(seed)
     model = {"decoder": DecoderOnly, "encoder": EncoderOnly, "both": EncoderDecoder}[form]()
     loss = {"decoder": next_loss, "encoder": gap_loss, "both": half_loss}[form]
-    options = {"steps": STEPS[form], "lr": RATE, "optimizer": partial(torch.optim.AdamW, foreach=True)}
+    options = {"steps": STEPS[form], "lr": RATE, "optimizer": ADAMW}
     return model, {"batches": batches(form, Generator().manual_seed(seed)), "loss": loss, **options}
 
 

@@ -8,7 +8,6 @@ Seeds 0–4, for the weights at the start and for the batches; the test sequence
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from experiments.store import save, spread, start
-from experiments.transformer_early import first_losses, tens
+from experiments.training import ADAMW, first_losses, tens
 from lib.attention import MultiHeadAttention
 from lib.training import fit
 from lib.transformer import Decoder, LearnedPositions, RotaryAttention, alibi_bias, sinusoidal_positions
@@ -59,8 +58,8 @@ def random_tokens(seed: int, count: int, length: int) -> Iterator[tuple[Tensor]]
 def prepare(seed: int, kind: str) -> tuple[Recaller, dict[str, Any]]:
     """The model, and what `fit` needs besides it."""
     torch.manual_seed(seed)
-    model, adamw = Recaller(kind), partial(torch.optim.AdamW, foreach=True)
-    options = {"steps": STEPS, "lr": 1e-2, "schedule": "cosine", "optimizer": adamw}
+    model = Recaller(kind)
+    options = {"steps": STEPS, "lr": 1e-2, "schedule": "cosine", "optimizer": ADAMW}
     return model, {"batches": random_tokens(seed, 32, LENGTH), "loss": recall_loss, **options}
 
 

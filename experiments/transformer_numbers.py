@@ -15,15 +15,14 @@ Seeds 0–4, for the weights at the start, the order of the batches, and which 1
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
-from experiments.store import save, spread, start
-from experiments.transformer_early import tens
+from experiments.store import save, start
+from experiments.training import ADAMW, over_seeds, tens
 from experiments.transformer_numbers_model import LONGEST, START, Speller, digit_places, pairs, shifted
 from lib.training import fit
 
@@ -95,8 +94,7 @@ def prepare(seed: int, count: int) -> Prepared:
     order = torch.randperm(9000, generator=generator)
     shown, held_out = order[:count], order[8000:]
     torch.manual_seed(seed)
-    adamw = partial(torch.optim.AdamW, foreach=True)
-    options = {"steps": STEPS, "lr": RATE, "warmup": 20, "schedule": "cosine", "optimizer": adamw}
+    options = {"steps": STEPS, "lr": RATE, "warmup": 20, "schedule": "cosine", "optimizer": ADAMW}
     drawn = batches(source[shown], target[shown], generator)
     return Prepared(Speller(), {"batches": drawn, "loss": spelling_loss, **options}, shown, held_out)
 
@@ -127,9 +125,7 @@ def run(seed: int, count: int) -> dict[str, Any]:
 
 def main() -> None:
     start()
-    runs = {count: [run(seed, count) for seed in SEEDS] for count in SHOWN}
-    for count, each_seed in runs.items():
-        print(count, "shown: exact on held-out numbers", spread([each["exact"][-1] for each in each_seed]))
+    runs = over_seeds(run, SEEDS, SHOWN, {"exact on held-out numbers": lambda found: found["exact"][-1]})
     save("transformer_numbers", {"seeds": SEEDS, "steps": STEPS, "marks": MARKS, "rate": RATE, "runs": runs})
 
 

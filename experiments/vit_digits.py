@@ -10,7 +10,6 @@ Seeds 0–4, for the split into training, validation and test, for weights and b
 """
 
 from collections.abc import Iterator
-from functools import partial
 from statistics import mean
 from typing import Any
 
@@ -19,6 +18,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from experiments.store import save, spread, start
+from experiments.training import ADAMW
 from lib.data import digit_images
 from lib.training import fit
 from lib.vit import ViT, ViTConfig, patchify
@@ -100,8 +100,7 @@ def without_four(model: ViT, split: Split) -> dict[str, float]:
 
 def run(seed: int, name: str, amount: int, rate: float) -> dict[str, Any]:
     split, model = Split(seed), make(name, seed)
-    adamw: Any = partial(torch.optim.AdamW, foreach=True)  # all parameters at once, which is faster
-    options: Any = {"steps": STEPS, "lr": rate, "warmup": 20, "schedule": "cosine", "optimizer": adamw}
+    options: Any = {"steps": STEPS, "lr": rate, "warmup": 20, "schedule": "cosine", "optimizer": ADAMW}
     losses = fit(model, split.batches(amount, seed), loss, **options)
     found: dict[str, Any] = {
         part: accuracy(model, split.images[where], split.labels[where])

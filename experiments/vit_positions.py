@@ -9,14 +9,14 @@ Seeds 0–4, for weights and images; all kinds see the same images. Measured on 
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
-from experiments.store import save, spread, start
+from experiments.store import save, start
+from experiments.training import ADAMW, over_seeds
 from lib.data import bright_block
 from lib.training import fit
 from lib.vit import ViT, ViTConfig, grid_positions
@@ -70,19 +70,15 @@ def run(seed: int, recipe: str) -> dict[str, Any]:
         if step % EVERY == 0:
             curve.append(accuracy(model, *few))
 
-    adamw: Any = partial(torch.optim.AdamW, foreach=True)  # all parameters at once, which is faster
-    options: Any = {"lr": 2e-3, "warmup": 30, "schedule": "cosine", "optimizer": adamw, "callback": measure}
+    options: Any = {"lr": 2e-3, "warmup": 30, "schedule": "cosine", "optimizer": ADAMW, "callback": measure}
     fit(model, image_batches(seed, count), loss, steps=steps, **options)
     return {"curve": curve, "test": accuracy(model.eval(), *unseen)}
 
 
 def main() -> None:
     start()
-    runs: dict[str, Any] = {}
-    for recipe in RECIPES:
-        runs[recipe] = [run(seed, recipe) for seed in SEEDS]
-        print(f"{recipe}: unseen images", spread([each["test"] for each in runs[recipe]]), flush=True)
-        save("vit_positions", {"seeds": SEEDS, "every": EVERY, "runs": runs})
+    runs = over_seeds(run, SEEDS, RECIPES, {"unseen images": lambda found: found["test"]})
+    save("vit_positions", {"seeds": SEEDS, "every": EVERY, "runs": runs})
 
 
 if __name__ == "__main__":

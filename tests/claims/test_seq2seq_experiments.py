@@ -78,7 +78,7 @@ def test_s2_over_steps_and_width():
         "vector 64": r"一个向量宽 64 的是 ([\d.]+)",
         "vector 128": r"宽 128 的是 ([\d.]+)，两种",
     }.items():
-        assert median(at_500[kind]) == pytest.approx(stated(PAGE, sentence), abs=0.0051)
+        assert median(at_500[kind]) == almost(PAGE, sentence)
     assert min(at_500["attention 64"]) > max(at_500["vector 64"] + at_500["vector 128"])
     assert min(at_500["vector 128"]) < max(at_500["vector 64"])
     assert median(run[-1][7] for run in runs["vector 64"]) == almost(PAGE, r"升到 ([\d.]+)，五个种子都在上升")
@@ -129,7 +129,7 @@ def test_s6_a_transformer_beside_the_recurrent_pair():
         ("dates transformer", 3): r"循环的一对是 0.93，Transformer 是 ([\d.]+)，",
     }
     for (key, mark), sentence in said.items():
-        assert median(each[mark] for each in exact[key]) == pytest.approx(stated(PAGE, sentence), abs=0.0051)
+        assert median(each[mark] for each in exact[key]) == almost(PAGE, sentence)
     least = min(each[3] for key in ("digits recurrent", "digits transformer") for each in exact[key])
     assert least == almost(PAGE, r"十个种子都不低于 ([\d.]+)。")
     assert min(each[3] for each in exact["dates transformer"]) < 0.05

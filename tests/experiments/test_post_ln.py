@@ -5,7 +5,7 @@ from statistics import median
 import pytest
 
 from experiments.post_ln import RECIPES, prepare
-from experiments.transformer_early import first_losses, tens
+from experiments.training import first_losses, tens
 from lib.data import results
 
 STORED = results("post_ln")["runs"]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from experiments.transformer_early import first_losses, tens
+from experiments.training import first_losses, tens
 from experiments.transformer_numbers import one_row, prepare
 from experiments.transformer_numbers_model import Speller, digit_places, pairs, reading
 from lib.data import results
