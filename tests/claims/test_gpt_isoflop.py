@@ -1,13 +1,17 @@
 """What page 2.1.2.2 concludes from its own curves of equal compute: G7."""
 
+import re
+
 import numpy as np
 import pytest
 
+from experiments.isoflop import TUNING_SEED, run
 from lib.data import results
-from tests.claims.prose import almost, stated
+from tests.claims.prose import almost, stated, stated_text
 
 PAGE = "gpt_scaling"
-RUNS = results("isoflop")["runs"]
+STORED = results("isoflop")
+RUNS = STORED["runs"]
 BUDGETS = sorted({run["budget"] for run in RUNS})
 
 
@@ -58,3 +62,47 @@ def test_g7_smaller_budgets_tell_the_size_and_not_the_loss(points: np.ndarray):
     assert np.median(measured[:, 1]) == almost(PAGE, r"预言的损失是 [\d.]+，量到的是 ([\d.]+)")
     assert (told[:, 1] > measured[:, 1]).all()
     assert 100 * (np.median(told[:, 1]) / np.median(measured[:, 1]) - 1) == almost(PAGE, r"都报高，多了 ([\d.]+)%")
+    unchanged = np.median(points[:, 3, 0]) / np.median(measured[:, 0])
+    assert 100 * (1 - unchanged) == almost(PAGE, r"若假定大小不再变，就要差 (\d+)%")
+
+
+def test_g7_the_size_told_costs_hardly_more_than_the_best(points: np.ndarray):
+    cells = [run for run in RUNS if run["budget"] == BUDGETS[4]]
+    log_sizes = np.log([run["size"] for run in cells])
+    for seed, measured in enumerate(points):
+        parabola = np.polynomial.Polynomial.fit(log_sizes, [run["loss"][seed] for run in cells], 2)
+        more = float(parabola(np.log(by_power_law(measured[:, 0])))) - measured[4, 1]
+        assert 0 <= more < stated(PAGE, r"因此多出来的损失不到 ([\d.]+)，")
+
+
+def test_g7_the_exponent_of_the_loss_grows(points: np.ndarray):
+    exponents = -np.diff(np.log(np.median(points[:, :, 1], 0))) / np.diff(np.log(BUDGETS))
+    assert (np.diff(exponents) > 0).all()
+    assert exponents[0] == almost(PAGE, r"损失的指数从 ([\d.]+) 升到")
+    assert exponents[-1] == almost(PAGE, r"损失的指数从 [\d.]+ 升到 ([\d.]+)，")
+
+
+def test_g7_a_line_also_says_too_high_a_loss_and_less_so(points: np.ndarray):
+    for losses in points[:, :, 1]:
+        line = np.polynomial.Polynomial.fit(np.log(BUDGETS[:4]), losses[:4], 1)
+        assert losses[4] < line(np.log(BUDGETS[4])) < by_power_law(losses)
+
+
+def test_the_sizes_and_rates_that_the_page_names():
+    sizes = [run["size"] for run in RUNS]
+    assert min(sizes) == stated(PAGE, r"从 (\d+) 到 \d+ 个。算力一共")
+    assert max(sizes) == stated(PAGE, r"从 \d+ 到 (\d+) 个。算力一共")
+    said = re.findall(r"[\d.]+", stated_text(PAGE, r"四个值是 ([\d. 、和]+)，一个约是"))
+    assert [float(rate) for rate in said] == STORED["rates"]
+    largest = [run for run in RUNS if run["rate"] == max(STORED["rates"])]
+    assert len(RUNS) == stated(PAGE, r"(\d+) 格里有")
+    assert len(largest) == stated(PAGE, r"\d+ 格里有 (\d+) 格挑中最大的")
+    assert {run["budget"] for run in largest} == set(BUDGETS[:3])
+
+
+@pytest.mark.parametrize("width", [6, 16])
+def test_a_larger_rate_is_worse_where_the_largest_was_chosen(width: int):
+    """Two of the eleven cells that the page speaks of; the others take longer."""
+    (cell,) = (cell for cell in RUNS if cell["budget"] == BUDGETS[0] and cell["width"] == width)
+    rate = stated(PAGE, r"以 ([\d.]+) 再训练过，每一格的损失都更高")
+    assert run(TUNING_SEED, BUDGETS[0], width, rate) > min(cell["tuning"])
