@@ -167,16 +167,20 @@ def test_without_residuals_attention_alone_makes_all_tokens_alike():
 
     attend, alone = MultiHeadAttention(64, 8), nn.LayerNorm(64)(torch.randn(1, 12, 64))
     assert attend(alone, need_weights=True)[1].max() < 0.35  # nearly even, which would be 0.083
-    most = []
+    itself = torch.eye(12, dtype=torch.bool)
+    with_residual, unmixed = [], []
     for seed in range(5):
         torch.manual_seed(seed)
-        kept = lost = torch.randn(1, 12, 64)
+        kept = lost = alone = torch.randn(1, 12, 64)
         for _ in range(6):
             attend, norm = MultiHeadAttention(64, 8), nn.LayerNorm(64)
             kept, lost = kept + attend(norm(kept))[0], attend(norm(lost))[0]
+            alone = attend(norm(alone), mask=itself)[0]
         assert likeness(lost) > stated(PAGE, r"余弦相似度都在 ([\d.]+) 以上")
-        most.append(likeness(kept))
-    assert max(most) == almost(PAGE, r"有残差时最大的也只有 ([\d.]+)。")
+        with_residual.append(likeness(kept))
+        unmixed.append(likeness(alone))
+    assert max(with_residual) == almost(PAGE, r"有残差时最大的也只有 ([\d.]+)。")
+    assert max(unmixed) == almost(PAGE, r"没有残差但只看自己，最大的是 ([\d.]+)，")
 
 
 def test_t1_the_counts_that_the_prose_states():
@@ -207,7 +211,8 @@ def test_t3_attention_is_not_linear_in_its_input_but_is_on_a_single_token():
     one, other = a[:, :1], b[:, :1]
     torch.testing.assert_close(attend(one + other)[0], attend(one)[0] + attend(other)[0])
     ffn = FeedForward(24)
-    assert not torch.allclose(ffn(one + other), ffn(one) + ffn(other), atol=0.05)
+    bias_aside = ffn(one + other) + ffn(torch.zeros_like(one)) - ffn(one) - ffn(other)
+    assert bias_aside.abs().max() > 0.05
 
 
 def test_t3_at_zero_weights_a_residual_block_is_the_identity():

@@ -13,6 +13,7 @@ from transformers.models.gptj.modeling_gptj import rotate_every_two
 from transformers.models.llama.modeling_llama import rotate_half
 from transformers.models.whisper.modeling_whisper import sinusoids
 
+from experiments.transformer_lengths import KINDS, prepare
 from lib.attention import causal_mask, dot_product_attention
 from lib.data import results
 from lib.transformer import (
@@ -152,6 +153,7 @@ def reached(kind: str, low: int, high: int) -> float:
 def test_t7_beyond_the_length_trained_on_the_prose_says_what_five_seeds_gave():
     stored = results("transformer_lengths")
     assert len(stored["seeds"]) == 5
+    assert {prepare(0, kind)[1]["lr"] for kind in KINDS} == {stated(PAGE, r"学习率都从 ([\d.]+) 按余弦下降")}
     assert stored["steps"] == stated(PAGE, r"测试时长到 64，训练 (\d+) 步")
     assert all(len(hits) + 1 == stated(PAGE, r"测试时长到 (\d+)") for hits in stored["runs"]["rope"])
     for kind in ("sinusoidal", "learned", "rope", "alibi"):
