@@ -280,3 +280,33 @@ def test_a6_scores_of_twenty_thousand_beat_a_finite_mask_value():
     blocked = -(10 ** stated("attention", r"很多代码拿 -10\^(\d+) 或"))
     assert torch.tensor([2.0, 20_000 + blocked]).softmax(-1).tolist() == [0, 1]
     assert torch.tensor(-(10 ** stated("attention", r"半精度：-10\^(\d+) 超出 float16"))).half() == -math.inf
+
+
+def test_a12_half_of_the_cells_flipped_leave_no_trace_of_the_pattern():
+    """As the page computes it: eight patterns, damaged a thousand times each."""
+    strokes = {
+        "口": ([0, 8], [0, 8]), "日": ([0, 4, 8], [1, 7]), "田": ([0, 4, 8], [0, 4, 8]),
+        "目": ([0, 3, 5, 8], [1, 7]), "十": ([4], [4]), "工": ([1, 7], [4]),
+        "王": ([0, 4, 8], [4]), "井": ([2, 6], [2, 6]),
+    }  # fmt: skip
+    patterns = -torch.ones(8, 9, 9)
+    for picture, (rows, columns) in zip(patterns, strokes.values(), strict=True):
+        picture[rows], picture[:, columns] = 1.0, 1.0
+    patterns = patterns.flatten(1)
+    half = torch.rand(1000, 8, 81, generator=torch.Generator().manual_seed(1)) < 0.5
+    largest, recalled = (0.5 * torch.where(half, -patterns, patterns) @ patterns.T).softmax(-1).max(-1)
+    own = (recalled == torch.arange(8)).float().mean().item()
+    assert largest.median().item() == almost("attention", r"最大的一份权重中位数有 ([\d.]+)，")
+    assert own == almost("attention", r"却只有 ([\d.]+) 的机会给了原来的字")
+    assert own == pytest.approx(1 / 8, abs=0.01)  # of eight, by chance
+
+
+def test_ten_documents_are_enough():
+    """Exercise 7, as its solution computes it."""
+    torch.manual_seed(0)
+    question, contents, documents = torch.randn(1, 16), torch.randn(200, 4), torch.randn(200, 16)
+    soft, weights = dot_product_attention(question, documents, contents, scale=2.0)
+    kept = torch.zeros(1, 200, dtype=torch.bool)
+    kept[0, weights[0].topk(int(stated("attention", r"这里 k = (\d+) 就够了"))).indices] = True
+    hard, _ = dot_product_attention(question, documents, contents, kept, scale=2.0)
+    assert (hard - soft).abs().max().item() == almost("attention", r"就够了，相差 ([\d.]+)。")
