@@ -1,17 +1,21 @@
 """What chapter 2.1.2.1 claims: G6 byte pairs, G8 numbers in bins."""
 
+import math
 from collections import Counter
 from inspect import signature
 from itertools import pairwise
+from typing import Any
 
+import nbformat
 import pytest
 import torch
 from torch import Generator
 from transformers import GPT2Config
 
+import lib.gpt
 from lib.data import poems
 from lib.gpt import BPETokenizer, from_bins, pre_tokenize, to_bins
-from tests.claims.prose import almost, stated, stated_text
+from tests.claims.prose import PAGES, almost, stated, stated_text
 
 PAGE = "gpt_tokenizer"
 QUATRAINS = (
@@ -202,3 +206,17 @@ def test_g6_what_stands_together_becomes_a_token_word_or_not(halves: dict[str, t
     pairs = [text for token in vocabulary if len(text := token.decode(errors="ignore")) == 2]
     assert len(pairs) == stated(PAGE, r"(\d+) 个里有词（万里、春风、明月）")
     assert {"万里", "春风", "明月", "山不", "人不"} <= set(pairs)
+
+
+def test_exercise_5_each_seed_is_less_than_half_as_far_off_as_to_say_nothing():
+    assert stated_text(PAGE, r"(五)个种子（权重和训练数据都换）") == "五"
+    assert stated_text(PAGE, r"每一个的误差都不到总是答 0 的(一半)") == "一半"
+    notebook = nbformat.read(PAGES / f"{PAGE}.ipynb", as_version=4)
+    (cell,) = (cell.source for cell in notebook.cells if "def swings" in cell.source)
+    space: dict[str, Any] = {"math": math, "torch": torch} | vars(lib.gpt)
+    exec(cell, space)  # the page's own lines
+    error_of, true = space["error_of"], space["true"]
+    assert len(true) == stated(PAGE, r"考同样的 (\d+) 条轨迹")
+    assert len(space["errors"]) == 5
+    assert max(space["errors"]) < error_of(torch.zeros_like(true)) / 2
+    assert error_of(torch.zeros_like(true)) < error_of(space["still"])
