@@ -10,9 +10,10 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
+from lib.data import running_example
 from lib.gpt import SHAPES, GPTConfig, KVCache, MiniGPT, ModelShape, generate, kv_cache_bytes
 from lib.transformer import count_parameters
-from tests.claims.prose import stated
+from tests.claims.prose import almost, stated, stated_text
 
 PAGE = "gpt"
 CONFIG = GPTConfig(vocab_size=11, context_length=12, dim=24, layers=2, heads=6)
@@ -39,6 +40,26 @@ def test_g1_the_probabilities_of_all_sequences_sum_to_one(vocab_size: int, lengt
     assert steps.sum(-1).exp().sum().item() == pytest.approx(1, abs=1e-5)
     assert steps.exp().max() > 2 * steps.exp().min()  # and they are not all alike
     assert stated(PAGE, r"长度为 3 的序列一共 4\^3 = (\d+) 条") == 4**3
+
+
+def test_g1_the_example_is_followed_to_its_probabilities():
+    example = running_example()
+    x = example.embedding[example.tokens]
+    scores = (x @ example.w_q) @ (x @ example.w_k).T / 2
+    weights = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -math.inf).softmax(-1)
+    x = x + weights @ (x @ example.w_v)
+    logits = (x + (x @ example.w_1).relu() @ example.w_2) @ example.embedding.T
+    third = logits[3]
+    told = stated_text(PAGE, r"「荣」的嵌入 \(([-\d., ]+)\) 来核对")
+    torch.testing.assert_close(torch.tensor([float(n) for n in told.split(",")]), example.embedding[3])
+    assert third[3].item() == almost(PAGE, r"0.30 \\times 0.3 \\approx ([\d.]+)。再对")
+    assert math.exp(stated(PAGE, r"e\^\{([\d.]+)\}")) == almost(PAGE, r"e\^\{4.21\} \\approx ([\d.]+)，这一行")
+    assert third.exp().sum().item() == almost(PAGE, r"五个指数合起来约是 ([\d.]+)，")
+    probabilities = logits.softmax(-1)
+    assert probabilities[3, 3].item() == almost(PAGE, r"67 / 71 \\approx ([\d.]+)。")
+    assert probabilities[0, 1].item() == almost(PAGE, r"第一个后面「岁」是 ([\d.]+)")
+    assert probabilities[2, 2].item() == almost(PAGE, r"第二个后面「枯」是 ([\d.]+)")
+    assert math.log(5) == almost(PAGE, r"五个字是 ([\d.]+)")
 
 
 def test_g1_the_loss_is_the_mean_negative_log_likelihood_and_its_exponential_the_perplexity():
@@ -116,8 +137,12 @@ def test_g3_a_step_costs_what_one_token_costs_not_what_the_sequence_costs():
     matrices = sum(p.numel() for p in model.parameters() if p.ndim == 2) - 256 * 64  # positions are looked up
     for length in (16, 256):
         assert cost(length, cached=True) == 2 * matrices + 2 * 4 * length * 64  # two layers of 4 T d
-    assert cost(256, cached=False) / cost(256, cached=True) > 200
     assert cost(256, cached=True) / cost(16, cached=True) < 2
+
+    model = random_model(GPTConfig(73, context_length=256, dim=64, layers=2, heads=4))  # the page's
+    assert cost(256, cached=False) / cost(256, cached=True) == stated(PAGE, r"256 个 token 时相差 (\d+) 倍")
+    assert cost(16, cached=True) / 1e3 == almost(PAGE, r"用缓存的一步只从 (\d+) 千次")
+    assert cost(256, cached=True) / 1e3 == almost(PAGE, r"千次升到 (\d+) 千次")
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2), (6, 1)])
@@ -189,4 +214,9 @@ def test_the_parts_of_minigpt_add_up_to_its_parameters():
     model = MiniGPT(GPTConfig(73, context_length=24, dim=64, layers=2, heads=4))
     block = 12 * 64**2 + 13 * 64
     assert count_parameters(model.blocks[0]) == block
-    assert count_parameters(model) == 2 * block + (73 + 24) * 64 + 2 * 64
+    total, tables = count_parameters(model), (73 + 24) * 64
+    assert total == 2 * block + tables + 2 * 64
+    matrices = stated(PAGE, r"2 \\times 12 \\times 64\^2 = (\d+) 个")
+    assert matrices == 2 * 12 * 64**2
+    assert tables == stated(PAGE, r"\(73 \+ 24\) \\times 64 = (\d+) 个")
+    assert total - matrices - tables == stated(PAGE, r"零头 (\d+) 个")

@@ -16,8 +16,6 @@ NEEDED = (
     "import torch",
     "def only_top_k(",
     "def entropy(",
-    "grid = [dict(",
-    "unfiltered =",
     "ranked = context_logits",
 )
 
@@ -50,9 +48,9 @@ def cells() -> dict[str, Any]:
 
 
 def test_g4_the_explorer_shows_next_token_probabilities_at_every_point(cells: dict[str, Any]):
-    explorer, warmths, ks, ps = (cells[name] for name in ("explorer", "warmths", "ks", "ps"))
+    explorer, temperatures, ks, ps = (cells[name] for name in ("explorer", "temperatures", "ks", "ps"))
     points = 0
-    for i, temperature in enumerate(warmths):
+    for i, temperature in enumerate(temperatures):
         for j, k in enumerate(ks):
             for n, p in enumerate(ps):
                 explorer.slider_0, explorer.slider_1, explorer.slider_2 = i, j, n
@@ -67,7 +65,7 @@ def test_g4_the_explorer_shows_next_token_probabilities_at_every_point(cells: di
                     assert told["count"] == (row > 0).sum()
                     assert told["disorder"] == pytest.approx(torch.special.entr(row).sum().item(), abs=1e-4)
                 points += 1
-    assert points == len(warmths) * len(ks) * len(ps) == 216
+    assert points == len(temperatures) * len(ks) * len(ps) == 216
 
 
 def test_g4_the_kept_mass_is_what_the_kept_tokens_had_before_the_filters(cells: dict[str, Any]):
