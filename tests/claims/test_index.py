@@ -31,3 +31,9 @@ def test_its_parameters_are_as_many_as_it_says():
     model = running_example()  # the unembedding is the embedding, turned round
     weights = (model.embedding, model.w_q, model.w_k, model.w_v, model.w_1, model.w_2)
     assert sum(weight.numel() for weight in weights) == stated("index", r"只有 (\d+) 个参数")
+
+
+def test_scores_four_times_as_large_leave_nearly_all_weight_to_one_character():
+    weights, _ = guesses(stated("index", r"「分数放大」从 1 拖到 (\d+)，读到第三个字时"))
+    assert weights[1] > 0.99
+    assert weights[3:].tolist() == [0, 0]
