@@ -4,8 +4,9 @@ from statistics import median
 
 import pytest
 
+from experiments import bottleneck
 from lib.data import results
-from tests.claims.prose import almost, stated
+from tests.claims.prose import almost, stated, stated_text
 
 PAGE = "seq2seq"
 ERRORS = results("seq2seq_errors")["runs"]
@@ -86,6 +87,23 @@ def test_s2_over_steps_and_width():
     assert stated(PAGE, r"500 步写长度 8 仍只有 ([\d.]+)") == stated(PAGE, r"宽 128 的是 ([\d.]+)，两种")
 
 
+def test_s2_no_rate_that_was_tried_brings_one_vector_up_to_attention():
+    stored = results("bottleneck")
+    rates, runs, tuning = stored["rates"], stored["runs"], stored["tuning"]
+    assert stated(PAGE, r"用的是同一个学习率 ([\d.]+)。") == bottleneck.RATE
+    assert rates[0] == stated(PAGE, r"试 ([\d.]+) 到 [\d.]+ 的四个值")
+    assert rates[-1] == stated(PAGE, r"试 [\d.]+ 到 ([\d.]+) 的四个值")
+    assert stated(PAGE, r"的四个值，训练 (\d+) 步") == bottleneck.TUNING_STEPS
+    at_500 = {kind: [found[-1][7] for found in each] for kind, each in tuning.items()}
+    assert max(at_500["vector 64"]) == almost(PAGE, r"长度 8 最好的是 ([\d.]+)（宽 64）")
+    assert max(at_500["vector 128"]) == almost(PAGE, r"（宽 64）和 ([\d.]+)（宽 128）")
+    best = {rates[each.index(max(each))] for each in at_500.values()}
+    assert best == {stated(PAGE, r"都在最小的 ([\d.]+)，")} == {min(rates)}
+    least = min(run[-1][7] for run in runs["attention 64"])
+    assert least == almost(PAGE, r"最差的种子 ([\d.]+)。")
+    assert least > max(at_500["vector 64"] + at_500["vector 128"])
+
+
 def test_s5_the_year_is_read_late_in_english_and_first_in_chinese():
     runs = results("seq2seq_transformer")["runs"]["dates recurrent"]
     assert len(runs) == 5
@@ -123,27 +141,35 @@ def test_s6_a_transformer_beside_the_recurrent_pair():
     stored = results("seq2seq_transformer")
     exact = {key: [run["exact"] for run in runs] for key, runs in stored["runs"].items()}
     said = {
-        ("digits recurrent", 1): r"循环的一对全对的比例中位数是 ([\d.]+)，",
-        ("digits transformer", 1): r"中位数是 0.94，Transformer 是 ([\d.]+)，两者",
-        ("dates recurrent", 3): r"200 步时循环的一对是 ([\d.]+)，",
-        ("dates transformer", 3): r"循环的一对是 0.93，Transformer 是 ([\d.]+)，",
+        ("dates recurrent", 3): r"200 步时循环的一对中位数是 ([\d.]+)，",
+        ("dates transformer", 3): r"循环的一对中位数是 0.89，Transformer 是 ([\d.]+)，",
+        ("dates recurrent", 7): r"400 步时中位数同为 ([\d.]+)，",
+        ("dates transformer", 7): r"400 步时中位数同为 ([\d.]+)，",
     }
     for (key, mark), sentence in said.items():
         assert median(each[mark] for each in exact[key]) == almost(PAGE, sentence)
-    least = min(each[3] for key in ("digits recurrent", "digits transformer") for each in exact[key])
-    assert least == almost(PAGE, r"十个种子都不低于 ([\d.]+)。")
-    assert min(each[3] for each in exact["dates transformer"]) < 0.05
+    digits = exact["digits recurrent"] + exact["digits transformer"]
+    assert min(each[3] for each in digits) == almost(PAGE, r"都不低于 ([\d.]+)，400 步")
+    assert {each[7] for each in digits} == {stated(PAGE, r"400 步时都是 ([\d.]+)。")}
+    for mark in (3, 7):  # the ranges overlap
+        ends = {key: [each[mark] for each in exact[key]] for key in ("dates recurrent", "dates transformer")}
+        assert min(ends["dates recurrent"]) < max(ends["dates transformer"])
+        assert min(ends["dates transformer"]) < max(ends["dates recurrent"])
+    last = sorted(each[7] for each in exact["dates transformer"])
+    assert last[0] == almost(PAGE, r"有一个种子学得慢，停在 ([\d.]+)。")
+    assert last[1] > last[0] + 0.1
     times = {task: each["transformer"] / each["recurrent"] for task, each in stored["milliseconds"].items()}
     assert times["digits"] == almost(PAGE, r"倒写时 Transformer 是循环的 ([\d.]+) 倍")
     assert times["dates"] == almost(PAGE, r"日期时是 ([\d.]+) 倍")
 
 
-def test_s6_the_rates_for_dates_are_chosen_from_little():
+def test_s6_the_rates_for_dates_lie_inside_of_what_was_tried():
     stored = results("seq2seq_transformer")
     rates, tuning, best = stored["rates"], stored["tuning"], stored["best"]
-    assert best["dates transformer"] == stated(PAGE, r"Transformer 挑中 ([\d.]+)，凭的是")
-    of, right = (stated(PAGE, rf"凭的是 {pattern} 个") for pattern in (r"(\d+)", r"\d+ 个里写对 (\d+)"))
-    assert [round(of * max(each)) for each in tuning["dates transformer"]] == [
-        right if rate == best["dates transformer"] else 0 for rate in rates
-    ]
-    assert best["dates recurrent"] == max(rates)
+    assert [float(rate) for rate in stated_text(PAGE, r"各挑一个（([\d.、]+)）").split("、")] == rates
+    assert best["dates recurrent"] == stated(PAGE, r"循环的一对挑中 ([\d.]+)，")
+    assert best["dates transformer"] == stated(PAGE, r"Transformer 挑中 ([\d.]+)，")
+    assert all(rates[0] < best[f"dates {model}"] < rates[-1] for model in ("recurrent", "transformer"))
+    none = {rate for rate, each in zip(rates, tuning["dates transformer"], strict=True) if max(each) == 0}
+    said = (r"Transformer 用 ([\d.]+) 和", r"Transformer 用 [\d.]+ 和 ([\d.]+) 训练 200 步，一个日期也没有写对")
+    assert none == {stated(PAGE, sentence) for sentence in said}

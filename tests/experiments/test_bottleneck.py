@@ -4,7 +4,7 @@ from statistics import median
 
 import pytest
 
-from experiments.bottleneck import EACH, KINDS, LENGTHS, MARKS, run
+from experiments.bottleneck import EACH, KINDS, LENGTHS, MARKS, RATE, RATES, TUNING_STEPS, run
 from lib.data import results
 
 STORED = results("bottleneck")["runs"]
@@ -35,3 +35,12 @@ def test_after_as_many_steps_attention_is_ahead_and_the_wider_vector_before_the_
 def test_one_vector_is_still_learning_where_its_training_ends():
     for each in STORED["vector 64"]:
         assert each[MARKS.index(1500)][7] > each[MARKS.index(500)][7] + 0.1
+
+
+def test_the_models_with_one_vector_were_tried_at_other_rates():
+    assert RATE in RATES
+    marks = [step for step in MARKS if step <= TUNING_STEPS]
+    tuning = results("bottleneck")["tuning"]
+    assert list(tuning) == [kind for kind, (attention, _, _) in KINDS.items() if not attention]
+    for each in tuning.values():
+        assert [[len(found) for found in at_rate] for at_rate in each] == [[len(LENGTHS)] * len(marks)] * len(RATES)
