@@ -8,10 +8,13 @@ reward; DPO and the reward model get 3200 pairs of the reference's, each with a 
 rate, with that reward model, which counts words. PPO and GRPO use each batch four times, DPO each pair.
 
 Controls: REINFORCE without baseline; PPO without its clip; GRPO without the division by the spread, and that with the
-penalty in the reward in place of the loss; DPO with ten times the pairs, at its rate and in as many steps; RLHF with a
-reward model as large as DPO's policy, trained on the same pairs in as many steps. Each rate is one of six, the best on
-seeds 10–14 by the median of what is fallen short; that of the large reward model by what the best policy for it falls
-short of. Reported are seeds 0–4.
+penalty in the reward in place of the loss; DPO with ten times the pairs in as many steps; RLHF with a reward model as
+large as DPO's policy, trained on the same pairs in as many steps. Each rate is one of eleven, the best on seeds 10–14
+by the median of what is fallen short; that of the large reward model by what the best policy for it falls short of.
+Reported are seeds 0–4, at the rate that was picked and at every second one.
+
+Where GRPO and its controls end, whatever the rate, is found without draws: the policy that their expected update leaves
+as it is.
 
 Over-optimisation: the best policy for the reward model, exact for each β, measured by the true reward. Control: the
 pairs are drawn evenly from all 256 replies.
@@ -24,7 +27,16 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from experiments.alignment_methods import BATCH, BATCHES, fitted_reward, fitted_table, from_pairs, on_policy, trained
+from experiments.alignment_methods import (
+    BATCH,
+    BATCHES,
+    fitted_reward,
+    fitted_table,
+    from_pairs,
+    on_policy,
+    settled,
+    trained,
+)
 from experiments.alignment_task import (
     BETA,
     LOG_REF,
@@ -40,11 +52,11 @@ from experiments.alignment_task import (
 from experiments.store import save, spread, start
 
 SEEDS, TUNING = range(5), range(10, 15)
-RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+RATES = (0.001, 0.002, 0.003, 0.006, 0.01, 0.02, 0.03, 0.06, 0.1, 0.2, 0.3)
 BETAS = tuple(round(4 * 10 ** (-step / 8), 3) for step in range(17))  # 4 … 0.04
 
-METHODS = ("reinforce plain", "reinforce", "ppo", "ppo unclipped", "grpo", "grpo unscaled", "grpo paid", "dpo")
-BORROWED = {"dpo tenfold": "dpo", "rlhf": "ppo"}  # whose rate they take
+GRPOS = ("grpo", "grpo unscaled", "grpo paid")
+METHODS = ("reinforce plain", "reinforce", "ppo", "ppo unclipped", *GRPOS, "dpo", "dpo tenfold")
 
 
 def run(seed: int, method: str, rate: float) -> dict[str, float]:
@@ -99,10 +111,10 @@ def main() -> None:
     for method in METHODS:
         tuning = {rate: median(run(seed, method, rate)["short"] for seed in TUNING) for rate in RATES}
         rates[method] = min(tuning, key=lambda rate: tuning[rate])
-        runs[method] = {str(rate): [run(seed, method, rate) for seed in SEEDS] for rate in RATES}
-    for method, lender in BORROWED.items():
-        rates[method] = rates[lender]
-        runs[method] = {str(rates[method]): [run(seed, method, rates[method]) for seed in SEEDS]}
+        shown = sorted({*RATES[::2], rates[method]})
+        runs[method] = {str(rate): [run(seed, method, rate) for seed in SEEDS] for rate in shown}
+    rates["rlhf"] = rate = rates["ppo"]
+    runs["rlhf"] = {str(rate): [run(seed, "rlhf", rate) for seed in SEEDS]}
     tuning = {rate: median(large_model(seed, rate)[1] for seed in TUNING) for rate in RATES}
     rates["rlhf table"] = rate = min(tuning, key=lambda rate: tuning[rate])
     runs["rlhf table"] = {str(rate): [run_large(seed, rate, rates["ppo"]) for seed in SEEDS]}
@@ -110,7 +122,8 @@ def main() -> None:
         found = runs[method][str(rate)]
         print(method, rate, *[f"{key} {spread([each[key] for each in found])}" for key in found[0]], flush=True)
     exploited = {source: [over_optimised(seed, source) for seed in SEEDS] for source in ("reference", "evenly")}
-    found = {"beta": BETA, "rates": rates, "runs": runs, "betas": BETAS, "exploited": exploited}
+    ends = {method: measured(log_probs(settled(method))) for method in GRPOS}
+    found = {"beta": BETA, "rates": rates, "runs": runs, "ends": ends, "betas": BETAS, "exploited": exploited}
     save("alignment", {"seeds": SEEDS, **found})
 
 

@@ -114,6 +114,30 @@ def on_policy(policy: Tensor, generator: Generator, method: str, reward: Tensor 
                 yield ppo_loss(policy, replies, paid - paid.mean(), old, epsilon)
 
 
+def settled(method: str, beta: float = BETA, steps: int = 1500) -> Tensor:
+    """The policy that a kind of GRPO's update leaves as it is, on average over all replies, which are one group.
+
+    Each batch is fresh, so that all ratios are 1 and nothing is clipped.
+    """
+
+    def updates(policy: Tensor) -> Iterator[Tensor]:
+        for _ in range(steps):
+            scores = token_log_probs(policy, REPLIES)
+            log_prob = scores.detach().sum(-1)
+            probs = log_prob.exp()
+            paid = REWARD - beta * (log_prob - LOG_REF) if method == "grpo paid" else REWARD
+            advantages = paid - probs @ paid
+            if method == "grpo":
+                advantages = advantages / (probs @ advantages.square()).sqrt()
+            loss = -(probs * advantages) @ scores.sum(-1)
+            if method != "grpo paid":
+                back = token_log_probs(REFERENCE, REPLIES) - scores
+                loss = loss + beta * probs @ (back.exp() - back - 1).sum(-1)
+            yield loss
+
+    return trained(0.02, updates)
+
+
 def from_pairs(policy: Tensor, chosen: Tensor, rejected: Tensor, generator: Generator) -> Iterator[Tensor]:
     """DPO's losses, a hundredth of the pairs at a time."""
     for part in parts_of(chosen, generator):
