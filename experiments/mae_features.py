@@ -20,7 +20,7 @@ from lib.training import fit
 from lib.vit import MaskedAutoencoder, ViTConfig, random_masking, reconstruction_loss
 
 SEEDS, STEPS, LABELS = range(5), 600, (50, 200, 1197)
-PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
+PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 DIGIT: Any = {"image_size": 8, "patch_size": 2, "channels": 1, "dim": 32, "layers": 2, "heads": 4, "classes": 10}
 
 

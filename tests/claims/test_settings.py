@@ -76,11 +76,11 @@ def test_the_rates_that_were_tried_are_those_of_the_page(sentence: str, rates: t
     ("page", "sentence", "rates"),
     [
         ("gpt_scaling", "学习率从同样的四个里挑", isoflop.RATES),
-        ("gpt_alignment", "学习率从 0.001 到 0.3 的同一组六个里挑", alignment.RATES),
+        ("gpt_alignment", "学习率从 0.001 到 0.3 的同一组十一个里", alignment.RATES),
         ("seq2seq", "学习率从同样的四个值里各挑一个", seq2seq_transformer.RATES),
     ],
 )
 def test_as_many_rates_were_tried_as_the_page_says(page: str, sentence: str, rates: tuple[float, ...]):
-    number = re.search("[四六]", stated_text(page, f"({sentence})"))
+    number = re.search("四|十一", stated_text(page, f"({sentence})"))
     assert number is not None
-    assert len(rates) == {"四": 4, "六": 6}[number[0]]
+    assert len(rates) == {"四": 4, "十一": 11}[number[0]]

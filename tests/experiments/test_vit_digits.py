@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.vit_digits import AMOUNTS, RATES, SIZES, Split, moved, run
+from experiments.vit_digits import AMOUNTS, LARGER, RATES, SIZES, Split, moved, run
 from lib.data import results
 
 STORED = results("vit_digits")["models"]
+LARGEST = results("vit_digits")["at the larger rate"]
 
 
 def test_trained_again_it_is_the_same():
@@ -24,6 +25,14 @@ def test_all_are_tuned_alike_with_five_seeds():
         for found in amounts.values():
             assert len(found["runs"]) == 5
             assert found["rate"] == RATES[found["validation"].index(max(found["validation"]))]
+
+
+def test_a_rate_larger_than_all_that_were_offered_is_worse_for_both_models_on_few_images():
+    assert max(RATES) < LARGER
+    for name in ("cnn", "vit 2"):
+        assert len(LARGEST[name]) == 5
+        for each in LARGEST[name]:
+            assert each["validation"] < min(run["validation"] for run in STORED[name]["100"]["runs"])
 
 
 def test_no_digit_is_both_in_training_and_in_the_test():

@@ -3,11 +3,13 @@
 from statistics import median
 
 import pytest
+import torch
 
-from experiments.vit_positions import RECIPES, run
+from experiments.vit_positions import KINDS, RECIPES, alike, run
 from lib.data import results
 
 STORED = results("vit_positions")["runs"]
+CHANGES = results("vit_positions")["changes"]
 
 
 def test_trained_again_it_is_the_same():
@@ -18,6 +20,15 @@ def test_trained_again_it_is_the_same():
 
 def test_every_recipe_has_five_seeds():
     assert {name: len(runs) for name, runs in STORED.items()} == dict.fromkeys(RECIPES, 5)
+
+
+def test_every_kind_of_change_has_five_seeds():
+    assert {name: len(runs) for name, runs in CHANGES.items()} == dict.fromkeys(KINDS, 5)
+
+
+def test_vectors_that_are_the_same_within_a_quadrant_have_cosine_one_there_and_minus_a_third_across():
+    corners = torch.eye(4)[[2 * (place // 8) + place % 4 // 2 for place in range(16)]]
+    assert alike(corners) == pytest.approx([1.0, -1 / 3])
 
 
 def test_scale_matters_more_than_structure():
