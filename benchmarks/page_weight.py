@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tools.browser import chromium, served
 
@@ -24,20 +24,25 @@ def weight(file: Path) -> int:
     return len(content) if file.suffix in PACKED else len(gzip.compress(content, 6))
 
 
-def first_view(browser: Browser, site: str, page: str) -> dict[str, int]:
-    """Each address that the page's first view requests, with its weight in bytes."""
-    urls: set[str] = set()
-    tab = browser.new_page()
-    tab.on("request", lambda request: urls.add(request.url))
-    tab.goto(site + page, wait_until="networkidle")
-    tab.close()
+def first_view(page: Page, site: str) -> dict[str, int]:
+    """Each file that an open page has asked for, with its weight in bytes."""
+    addresses: list[str] = page.evaluate("performance.getEntries().map((entry) => entry.name)")
     sizes = {}
-    for url in sorted(urls):
+    for url in sorted(set(addresses)):
         if url.startswith(site):
-            path = unquote(urlsplit(url).path).lstrip("/")
+            path = unquote(urlsplit(url.removeprefix(site)).path)
             sizes[path] = weight(HTML / path)
-        elif not url.startswith(("data:", "blob:")):
-            sys.exit(f"{page} asks another host: {url}")
+        elif url.startswith("http"):
+            raise ValueError(f"{page.url} asks another host: {url}")
+    return sizes
+
+
+def weigh(browser: Browser, site: str, name: str) -> dict[str, int]:
+    """What the first view of a page asks for."""
+    page = browser.new_page()
+    page.goto(site + name, wait_until="networkidle")
+    sizes = first_view(page, site)
+    page.close()
     return sizes
 
 
@@ -54,7 +59,7 @@ def main() -> int:
     if not names:
         sys.exit("nothing in _build/html: run make book")
     with served(HTML) as site, chromium() as browser:
-        pages = {name: first_view(browser, site, name) for name in names}
+        pages = {name: weigh(browser, site, name) for name in names}
     print("\n".join(table(pages)))
     heavy = [name for name, sizes in pages.items() if sum(sizes.values()) > LIMIT * 1000]
     if heavy:

@@ -12,6 +12,8 @@ from tools.browser import chromium
 os.environ["TQDM_DISABLE"] = "1"  # read by tqdm when it is imported: no progress bars in tests
 os.environ["OMP_NUM_THREADS"] = "1"  # as in the build: small tensors, and sums in the same order anywhere
 
+PAGE_BY_PAGE = ("test_explorers.py", "test_site.py")
+
 # The same examples each time, and none too slow on a busy machine.
 settings.register_profile("book", derandomize=True, deadline=None, max_examples=50, database=None)
 settings.load_profile("book")
@@ -19,11 +21,12 @@ settings.load_profile("book")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of several processes one takes a file, with what it prepares; or the explorers of one chapter."""
+    """Of several processes one takes a file, with what it prepares; or in these the tests of one page."""
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
-            alone = isinstance(item, pytest.Function) and item.path.name == "test_explorers.py" and "[" in item.name
-            group = item.name.partition("[")[2] if alone else str(item.path)
+            group = str(item.path)
+            if item.path.name in PAGE_BY_PAGE:  # the mark's name may not end in a bracket
+                group += item.name.partition("[")[2].rstrip("]")
             item.add_marker(pytest.mark.xdist_group(group))
 
 

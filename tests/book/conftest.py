@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
 
 Visit = Callable[..., Page]
+
+# Every place of an explorer holds one, or says that it failed: then nothing on the page is still under way.
+MOUNTED = """() => [...document.querySelectorAll('[data-explorer]')]
+    .every((place) => place.querySelector('.explorer, .explorer-failed'))"""
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +34,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def visit(browser: Browser, site: str) -> Iterator[Visit]:
+@contextmanager
+def visiting(browser: Browser, site: str) -> Iterator[Visit]:
     """Open pages of the book: visit("attention.html", width=375, theme="dark") -> Page.
 
-    After the test nothing may have been asked of another host, and no error may stand in the console.
+    At the end nothing may have been asked of another host, and no error may stand in the console.
     """
     trouble: list[str] = []
     contexts = []
@@ -53,13 +58,21 @@ def visit(browser: Browser, site: str) -> Iterator[Visit]:
         page = context.new_page()
         page.on("console", lambda m: trouble.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.goto(site + path, wait_until="networkidle")
+        page.goto(site + path)
+        page.wait_for_function(MOUNTED)
         return page
 
     yield open_page
     for context in contexts:
         context.close()
     assert not trouble
+
+
+@pytest.fixture
+def visit(browser: Browser, site: str) -> Iterator[Visit]:
+    """Opens pages for one test."""
+    with visiting(browser, site) as open_page:
+        yield open_page
 
 
 @pytest.fixture

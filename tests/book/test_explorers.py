@@ -1,7 +1,7 @@
 """Explorers on the published page, in a real Chromium: mounted, moved, read, and compared with torch's numbers."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from lib.explore import Explorer
 from lib.explore.picture import sentence
 from lib.explore.text import written
 from tests.book.chapters import PAGES, explorers_of
+from tests.book.conftest import visiting
 
 # Everything that the panels of an explorer draw, as one string.
 DRAWN = """root => [...root.querySelectorAll('figure')].map(figure => figure.innerHTML
@@ -21,11 +22,11 @@ CELLS = (
 )
 
 
-@pytest.fixture(params=PAGES)
-def chapter(request: pytest.FixtureRequest, visit: Callable[..., Page]) -> Page:
-    page = visit(f"{request.param}.html")
-    page.wait_for_function("window.explorers?.length === document.querySelectorAll('[data-explorer]').length")
-    return page
+@pytest.fixture(scope="module", params=PAGES)
+def chapter(request: pytest.FixtureRequest, browser: Browser, site: str) -> Iterator[Page]:
+    """Each page with explorers, opened once for all tests."""
+    with visiting(browser, site) as visit:
+        yield visit(f"{request.param}.html")
 
 
 def name_of(page: Page) -> str:
