@@ -1,6 +1,7 @@
 """The form of a chapter: cells show, questions stand before their answers, and the main path is as long as it says."""
 
 import re
+import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ CHAPTERS = sorted(path for path in (ROOT / "book/zh").glob("*.md") if "\n## 练�
 any_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 
 LONGEST_CELL = 15  # lines, unless it is a class or folded
+WIDEST_LINE = 84  # columns, of which a Chinese character takes two: what the page shows without scrolling
 FOLDED = {"hide-input", "hide-cell"}
 OPTIONAL = re.compile(r"（选读）$")
 AFTER_THE_MAIN_PATH = ("例子", "自测", "练习")  # titles start so
@@ -70,6 +72,17 @@ def test_no_cell_is_long(chapter: Path):
         folded = FOLDED & set(cell.metadata.get("tags", []))
         if not folded and "class " not in cell.source:
             assert len(cell.source.splitlines()) <= LONGEST_CELL, cell.source
+
+
+@any_chapter
+def test_no_line_is_wider_than_the_page(chapter: Path):
+    shown = [cell for cell in code_cells(chapter) if not FOLDED & set(cell.metadata.get("tags", []))]
+    lines = [line for cell in shown for line in cell.source.splitlines()]
+    assert [line for line in lines if columns(line) > WIDEST_LINE] == []
+
+
+def columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 @any_chapter
