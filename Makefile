@@ -13,7 +13,7 @@ BUILD := $(BIN)/jupyter-book build . -W -n --keep-going
 PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadgroup
 TRAINED := tests/claims tests/experiments
 
-.PHONY: book test trained coverage notebooks lint bench serve clean chromium
+.PHONY: book test trained coverage notebooks lint style types bench serve clean chromium
 
 book: $(READY)
 	$(BUILD)
@@ -23,11 +23,11 @@ ifneq ($(wildcard _config_en.yml),)
 endif
 	@echo "The book is in _build/html; 'make serve' shows it at http://127.0.0.1:8000"
 
-# Fast first: what a typo breaks shows in seconds, what needs the built site comes last. The build and the tests that train
-# models each keep one core busy.
-test: lint chromium
+# Fast first: what a typo breaks shows in seconds, what needs the built site comes last. The build keeps one core busy; the
+# types and the tests that train models, one after the other, the other.
+test: style chromium
 	$(BIN)/node --test tests/*/*.test.mjs
-	$(MAKE) --jobs=2 book trained
+	$(MAKE) --jobs=2 types book trained
 	$(PYTEST) $(TRAINED:%=--ignore=%)
 
 trained: $(READY)
@@ -37,11 +37,15 @@ trained: $(READY)
 coverage: $(READY)
 	$(PYTEST) tests lib --ignore=tests/book --cov=lib --cov-branch --cov-report=term-missing:skip-covered
 
-lint: $(READY)
+lint: style types
+
+style: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/basedpyright
 	$(BIN)/python -m tools.notebooks --check
+
+types: $(READY)
+	$(BIN)/basedpyright
 
 notebooks: $(READY)
 	$(BIN)/python -m tools.notebooks

@@ -162,7 +162,7 @@ def test_g2_without_the_mask_little_is_recited_and_with_it_all(seed: int):
         steps = int(stated(PAGE, r"可是用同样的数据训练 (\d+) 步"))
         pretrain(model, window_batches(CIRCLE, 24, 25, generator=generator, oversample=[0, 24, 48, 72]), steps=steps)
         _ = model.requires_grad_(False)
-        return (generate(model, VERSES[:, :1], 23, temperature=0, use_cache=False) == VERSES).sum().item()
+        return int((generate(model, VERSES[:, :1], 23, temperature=0, use_cache=False) == VERSES).sum())
 
     assert right(MiniGPT) == 96
     assert right(Leaky) < 0.6 * 96
