@@ -52,6 +52,17 @@ def blocks(chapter: Path) -> list[Block]:
     return [*found, Block("text", text[end:], text.count("\n", 0, end))]
 
 
+GLOSSARY = ROOT / "book/zh/glossary.md"
+TERMS = re.findall(r"^\| (.+?) \| (.+?) \| .* \| (2\.1\.\d[.\d]*) \|$", GLOSSARY.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("chinese", "english", "number"), TERMS)
+def test_a_term_of_the_glossary_stands_where_the_glossary_says(chinese: str, english: str, number: str):
+    (page,) = [path for path in CHAPTERS if f"\n# {number} " in path.read_text("utf-8")]
+    names = "|".join(re.escape(name.strip()) for name in [chinese, *re.split("[(),]", english)] if name.strip())
+    assert re.search(names, page.read_text("utf-8"), re.IGNORECASE)
+
+
 def code_cells(chapter: Path) -> list[NotebookNode]:
     """The cells of the stored notebook, without the one that installs the book on Colab."""
     notebook = nbformat.read(chapter.with_suffix(".ipynb"), as_version=4)
