@@ -10,7 +10,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 TORCH := $(shell grep '^torch==' requirements.txt)
 BUILD := $(BIN)/jupyter-book build . -W -n --keep-going
-PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --dist loadgroup
+PYTEST := $(BIN)/pytest -n logical --maxprocesses 4 --no-loadscope-reorder
 TRAINED := tests/claims tests/experiments
 
 .PHONY: book test trained coverage notebooks lint style types bench serve clean chromium

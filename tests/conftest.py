@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tools.browser import chromium
 
@@ -19,15 +21,17 @@ settings.register_profile("book", derandomize=True, deadline=None, max_examples=
 settings.load_profile("book")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of several processes one takes a file, with what it prepares; or in these the tests of one page."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            group = str(item.path)
-            if item.path.name in PAGE_BY_PAGE:  # the mark's name may not end in a bracket
-                group += item.name.partition("[")[2].rstrip("]")
-            item.add_marker(pytest.mark.xdist_group(group))
+class FileByFile(LoadScopeScheduling):
+    """Of several processes one takes a file, with what it prepares; or in some files the tests of one page."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, name = nodeid.partition("::")
+        return file + name.partition("[")[2] if file.endswith(PAGE_BY_PAGE) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileByFile:
+    return FileByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ def parsed(name: str) -> BeautifulSoup:
 
 @cache
 def identifiers(name: str) -> frozenset[str]:
-    return frozenset(str(element["id"]) for element in parsed(name).select("[id]"))
+    return frozenset(re.findall(r'\sid="([^"]+)"', (HTML / name).read_text(encoding="utf-8")))
 
 
 @every_page

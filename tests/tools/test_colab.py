@@ -123,8 +123,10 @@ def test_without_the_first_cell_the_book_is_unknown(colab: Run, tmp_path: Path) 
         colab(new_notebook(), tmp_path)
 
 
-def test_the_first_cell_installs_the_whole_package(colab: Run, tmp_path: Path) -> None:
-    installed = colab(new_notebook(cells=[new_code_cell(installation("", Site.read()))]), tmp_path).parent
+def test_the_first_cell_installs_the_whole_package_and_what_the_chapters_import(colab: Run, tmp_path: Path) -> None:
+    notebooks = [nbformat.read(page.with_suffix(".ipynb"), as_version=4) for page in pages()]
+    sources = [installation("", Site.read()), *map(imports, notebooks)]
+    installed = colab(new_notebook(cells=list(map(new_code_cell, sources))), tmp_path).parent
     assert package_files(ROOT / "lib") - package_files(installed) == set()
 
 
@@ -140,12 +142,6 @@ def imports(notebook: NotebookNode) -> str:
     trees = [ast.parse(TransformerManager().transform_cell(source)) for source in cells]
     found = [node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     return "\n".join(map(ast.unparse, found))
-
-
-def test_what_the_chapters_import_is_there(colab: Run, tmp_path: Path) -> None:
-    notebooks = [nbformat.read(page.with_suffix(".ipynb"), as_version=4) for page in pages()]
-    install = new_code_cell(installation("", Site.read()))
-    colab(new_notebook(cells=[install, *(new_code_cell(imports(notebook)) for notebook in notebooks)]), tmp_path)
 
 
 def test_a_chapter_runs_whole(colab: Run, tmp_path: Path) -> None:
