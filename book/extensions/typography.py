@@ -1,4 +1,7 @@
-"""Chinese is set without spaces: one that the source needs, at a line's end or after emphasis, doesn't show."""
+"""Chinese is set without spaces: one that the source needs, at a line's end or after emphasis, doesn't show.
+
+And a mark stays with the formula that it follows or opens.
+"""
 
 import re
 
@@ -14,6 +17,7 @@ SPACE = re.compile(
 )
 LETTER = re.compile(rf"[{HAN}{WIDE}]|\w")
 CHINESE = re.compile(rf"[{HAN}{WIDE}]")
+MARKS = (re.compile("[（「『《“‘]+$"), re.compile("^[，。、；：！？）」』》”’]+"))  # before a formula, and after one
 NEAR = 40  # characters in which to look for the letter on either side of a quote or dash
 
 
@@ -63,7 +67,24 @@ def close_up_paragraphs(app: Sphinx, doctree: nodes.document, docname: str = "")
                 text.parent.replace(text, nodes.Text(closed))
 
 
+def bind_marks(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    r"""Let the marks around a formula in running text be part of it: browsers break the line between it and its comma.
+
+    （$x$， is set as $\text{（}x\text{，}$.
+    """
+    for formula in list(doctree.findall(nodes.math)):
+        place = formula.parent.index(formula)
+        ends = ["", ""]
+        for side, neighbour in enumerate((place - 1, place + 1)):
+            text = formula.parent[neighbour] if 0 <= neighbour < len(formula.parent) else None
+            if isinstance(text, nodes.Text) and (mark := MARKS[side].search(text)):
+                formula.parent[neighbour] = nodes.Text(MARKS[side].sub("", text))
+                ends[side] = rf"\text{{{mark[0]}}}"
+        formula[:] = [nodes.Text(ends[0] + formula.astext() + ends[1])]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", close_up_paragraphs)
     app.connect("doctree-resolved", close_up_paragraphs)  # once more, around citations
+    app.connect("doctree-resolved", bind_marks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,10 +16,11 @@ from lib.explore.axes import thin
 from lib.explore.layout import Slider
 from lib.explore.panel import Panel
 from lib.explore.product_picture import draw_product, product_size
-from lib.explore.text import written
+from lib.explore.text import wrapped, written
 from lib.plots import ACCENT, INK, LINE, QUIET, WARM, literal, style
 from lib.plots import heatmap as draw_heatmap
 
+COLUMNS = 14  # of a readout, an inch; a Chinese character takes two
 DOTS = LinearSegmentedColormap.from_list("dots", [LINE, WARM])
 
 Arrays = Mapping[str, np.ndarray]
@@ -58,7 +59,8 @@ def picture(
                 DRAW[panel.kind](axes, panel.options, arrays, *(stands[name] for name, _ in panel.marks.values()))
             axes.set_title(literal(panel.label), fontsize=10)
         if texts:
-            figure.supxlabel(literal("\n".join(texts)), fontsize=9.5, color=INK)
+            lines = "\n".join(wrapped(text, int(COLUMNS * width)) for text in texts)
+            figure.supxlabel(literal(lines), fontsize=9.5, color=INK)
         file = BytesIO()
         figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
     return file.getvalue()

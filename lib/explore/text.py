@@ -1,6 +1,8 @@
 """How numbers are written: by Python's format rules, and distinct where the numbers are."""
 
+import re
 from collections.abc import Iterable
+from unicodedata import east_asian_width
 
 import numpy as np
 
@@ -25,6 +27,22 @@ def written(value: float, spec: str) -> str:
         text = text[1:]
     mantissa, mark, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if mark else text
+
+
+def wrapped(text: str, columns: int) -> str:
+    """Return the text in lines of at most `columns`, of which a Chinese character takes two; words stay whole.
+
+    >>> wrapped("权重的和是 1.000 而不是 0.999", 12).splitlines()
+    ['权重的和是', '1.000 而不是', '0.999']
+    """
+    lines, room = [""], columns
+    for word in re.findall(r"[\u2e80-\uffef]|\s+|[^\s\u2e80-\uffef]+", text):
+        width = sum(2 if east_asian_width(character) in "WF" else 1 for character in word)
+        if width > room and lines[-1]:
+            lines, room = [*lines, ""], columns
+        lines[-1] += word
+        room -= width
+    return "\n".join(line.strip() for line in lines)
 
 
 def number_of(text: str) -> float:

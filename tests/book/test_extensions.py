@@ -113,6 +113,13 @@ def closed(language: str, *pieces: str) -> str:
     return paragraph.astext()
 
 
+def test_marks_around_a_formula_are_part_of_it() -> None:
+    pieces = [nodes.Text("设（"), nodes.math("", "x"), nodes.Text("），"), nodes.math("", "y"), nodes.Text(" 与 z。")]
+    paragraph = nodes.paragraph("", "", *pieces)
+    extension("typography")["bind_marks"](None, nodes.container("", paragraph), "")
+    assert [piece.astext() for piece in paragraph] == ["设", r"\text{（}x\text{），}", "", "y", " 与 z。"]
+
+
 # fresh
 
 RENEWS = {

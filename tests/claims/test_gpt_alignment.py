@@ -332,6 +332,22 @@ def test_what_a_second_round_of_comparisons_brings():
     assert min(found["reference"]) == pytest.approx(stated(PAGE, r"最小的还是 (−[\d.]+)。"), abs=NEAR)
 
 
+def test_a_dictionary_in_the_prompt_is_followed_by_who_has_read_many():
+    runs = results("in_context")["runs"]
+
+    def of(kind: str, times: int) -> list[float]:
+        return [found["new"][times] for found in runs[kind]]
+
+    assert {round(right, 2) for right in of("many", 1)} == {stated(PAGE, r"五个种子都是 ([\d.]+)。没出现过的")}
+    assert median(of("many", 0)) == almost(PAGE, r"没出现过的只能猜：([\d.]+)，")
+    assert min(of("many", 0)) > 1 / 8
+    assert median(found["own"][1] for found in runs["one"]) == stated(PAGE, r"答那一本是 ([\d.]+)，")
+    assert median(of("one", 1)) == almost(PAGE, r"换成新字典却只有 ([\d.]+)：")
+    assert median(of("one layer", 1)) == almost(PAGE, r"也学会了大半：([\d.]+) 和")
+    assert median(of("learned positions", 1)) == almost(PAGE, r"也学会了大半：[\d.]+ 和 ([\d.]+)，")
+    assert min(of("learned positions", 1)) == almost(PAGE, r"最差的一个种子是 ([\d.]+)。")
+
+
 def test_sft_what_was_read_can_be_asked_for():
     second = {source: [found["second"] for found in runs] for source, runs in SFT.items()}
     characters = sum(len(verse[12:]) - 2 for verse in sft_knowledge.QUATRAINS.values())
