@@ -55,7 +55,7 @@ class Table:
         """Return the table in lines of equal width; a Chinese character is two wide."""
         body = [[name, *cells] for name, cells in zip(self.rows, self.cells, strict=True)]
         head = [[self.corner, *self.columns]] if any(self.columns) else []
-        widths = [max(map(_width, column)) for column in zip(*head, *body, strict=True)]
+        widths = [max(map(text_width, column)) for column in zip(*head, *body, strict=True)]
         lines = [[_padded(*each) for each in zip(line, widths, strict=True)] for line in head + body]
         return "\n".join("  ".join(line) for line in lines)
 
@@ -85,9 +85,14 @@ def _written(number: float | bool, digits: int) -> str:
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
 
 
-def _width(text: str) -> int:
+def text_width(text: str) -> int:
+    """Return how many columns a text takes where a Chinese character takes two.
+
+    >>> text_width("QK 转置")
+    7
+    """
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _padded(text: str, width: int) -> str:
-    return " " * (width - _width(text)) + text
+    return " " * (width - text_width(text)) + text

@@ -1,7 +1,6 @@
 """The form of a chapter: cells show, questions stand before their answers, and the main path is as long as it says."""
 
 import re
-import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +9,8 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 from markdown_it import MarkdownIt
 from nbformat import NotebookNode
+
+from lib.tables import text_width
 
 ROOT = Path(__file__).parents[1]
 CHAPTERS = sorted(path for path in (ROOT / "book/zh").glob("*.md") if "\n## 练习\n" in path.read_text("utf-8"))
@@ -56,6 +57,11 @@ GLOSSARY = ROOT / "book/zh/glossary.md"
 TERMS = re.findall(r"^\| (.+?) \| (.+?) \| .* \| (2\.1\.\d[.\d]*) \|$", GLOSSARY.read_text("utf-8"), re.MULTILINE)
 
 
+def test_every_row_of_the_glossary_names_a_section():
+    terms = GLOSSARY.read_text("utf-8").partition("## 符号")[0]
+    assert len(TERMS) == len(re.findall(r"^\|", terms, re.MULTILINE)) - 2  # its head, and the line below
+
+
 @pytest.mark.parametrize(("chinese", "english", "number"), TERMS)
 def test_a_term_of_the_glossary_stands_where_the_glossary_says(chinese: str, english: str, number: str):
     (page,) = [path for path in CHAPTERS if f"\n# {number} " in path.read_text("utf-8")]
@@ -89,11 +95,7 @@ def test_no_cell_is_long(chapter: Path):
 def test_no_line_is_wider_than_the_page(chapter: Path):
     shown = [cell for cell in code_cells(chapter) if not FOLDED & set(cell.metadata.get("tags", []))]
     lines = [line for cell in shown for line in cell.source.splitlines()]
-    assert [line for line in lines if columns(line) > WIDEST_LINE] == []
-
-
-def columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+    assert [line for line in lines if text_width(line) > WIDEST_LINE] == []
 
 
 @any_chapter

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from unicodedata import east_asian_width
 
 import numpy as np
+
+from lib.tables import text_width
 
 MOST_DIGITS = 17  # tell any two float64 numbers apart
 
@@ -37,7 +38,7 @@ def wrapped(text: str, columns: int) -> str:
     """
     lines, room = [""], columns
     for word in re.findall(r"[\u2e80-\uffef]|\s+|[^\s\u2e80-\uffef]+", text):
-        width = sum(2 if east_asian_width(character) in "WF" else 1 for character in word)
+        width = text_width(word)
         if width > room and lines[-1]:
             lines, room = [*lines, ""], columns
         lines[-1] += word
