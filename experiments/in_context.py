@@ -13,7 +13,7 @@ values by how often the key stood before, on 512 texts.
 Seeds 0–4, for the weights at the start, the texts and the test alike.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Generator, Tensor, nn
@@ -73,7 +73,7 @@ def batches(seed: int, new: bool) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 @torch.no_grad()
-def examine(model: LanguageModel, rows: Tensor) -> list[float]:
+def examine(model: Callable[[Tensor], Tensor], rows: Tensor) -> list[float]:
     """The share of right values, by how often the key stood before: never, once, twice or more."""
     keys, values = rows[:, ::2], rows[:, 1::2]
     right = model(rows[:, :-1])[:, ::2].argmax(-1) == values

@@ -17,7 +17,7 @@ SPACE = re.compile(
 )
 LETTER = re.compile(rf"[{HAN}{WIDE}]|\w")
 CHINESE = re.compile(rf"[{HAN}{WIDE}]")
-MARKS = (re.compile("[（「『《“‘]+$"), re.compile("^[，。、；：！？）」』》”’]+"))  # before a formula, and after one
+MARKS = (re.compile("[（「『《]+$"), re.compile("^[，。、；：！？）」』》]+"))  # before a formula, and after one
 NEAR = 40  # characters in which to look for the letter on either side of a quote or dash
 
 

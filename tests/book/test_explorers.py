@@ -87,7 +87,7 @@ def test_every_slider_changes_what_is_drawn_by_mouse(chapter: Page):
 
 def test_the_numbers_shown_are_those_of_torch(chapter: Page):
     for computed, explorer in zip(explorers_of(name_of(chapter)), each_explorer(chapter), strict=True):
-        for key in ("", "End", "ArrowLeft"):  # the start, and places where every axis counts
+        for key in ("", "Home", "End", "ArrowLeft"):
             for index, slider in enumerate(explorer.locator("input[type=range]").all()):
                 slider.press(key) if key else None
                 setattr(computed, f"slider_{index}", int(slider.input_value()))

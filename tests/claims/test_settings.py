@@ -41,6 +41,8 @@ from tests.claims.prose import stated, stated_text
         ("gpt_scaling", r"一共 (\d+) 问", len(isoflop.QUESTIONS)),
         ("gpt_scaling", r"宽度从 (\d+) 到", min(map(min, isoflop.WIDTHS.values()))),
         ("gpt_scaling", r"宽度从 \d+ 到 (\d+)", max(map(max, isoflop.WIDTHS.values()))),
+        ("gpt_alignment", r"文本是一串「键 值 键 值 ……」：(\d+) 个字母是键", in_context.KEYS),
+        ("gpt_alignment", r"每条文本只用到 (\d+) 个字母", in_context.KEYS // 2),
         ("gpt_alignment", r"两层，RoPE，各 (\d+) 步", in_context.STEPS),
         ("gpt_alignment", r"现在训练 (\d+) 步", sft_knowledge.TUNING),
         ("vit", r"先猜。\*\* 训练 (\d+) 步，每步 16 张图", vit_positions.SHORT[0]),

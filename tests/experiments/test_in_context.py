@@ -37,7 +37,7 @@ def test_who_looks_the_key_up_is_right_as_soon_as_it_stood_before():
                 logits[row, place, seen[line[place]] if known else 0] = 1
         return logits
 
-    assert examine(look_up, texts(50, Generator().manual_seed(2))) == [0, 1, 1]  # pyright: ignore[reportArgumentType]
+    assert examine(look_up, texts(50, Generator().manual_seed(2))) == [0, 1, 1]
 
 
 def test_five_seeds_each_find_what_stands_in_the_prompt():
